@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from app_rig import until
-from gateway_rig import QUESTION, gateway
+from gateway_rig import QUESTION, gateway, make_plan
 from keff.gateway.server import log_to_stderr
 from raw_server import answer, http, raw_server
 
@@ -92,32 +92,63 @@ def test_what_a_client_asks_wrongly_is_no_failure_of_the_upstream() -> None:
         assert rig.metric("keff_failed_requests_total") == 0
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+STREAM_ERRORS = {
+    "/chat/completions": [
         b'data: {"error": {"message": "the engine died", "code": 500}}\n\n',
         b'event: error\ndata: {"message": "the engine died"}\n\n',
         b'data: {"object": "error", "message": "the engine died"}\n\n',
+        b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "the engine died: error"}]}\n\n',
+        b'data: {"choices": [{"index": 0, "delta": {}, "error": {"message": "the engine died"}}]}\n\n',
     ],
-)
+    "/responses": [
+        b'event: error\ndata: {"type": "error", "message": "the engine died"}\n\n',
+        b'event: response.failed\ndata: {"type": "response.failed", "response": {"status": "failed", '
+        b'"error": {"code": "server_error", "message": "the engine died"}}}\n\n',
+        b'data: {"type": "response.failed", "response": {"error": {"message": "the engine died"}}}\n\n',
+    ],
+    "/messages": [
+        b'event: error\ndata: {"type": "error", "error": {"message": "the engine died"}}\n\n',
+    ],
+}
+BEGUN = b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "It \\"error\\""}}]}\n\n'
+WHOLE = {
+    "/chat/completions": b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n',
+    "/responses": b'event: response.completed\ndata: {"response": {"error": null}}\n\n',
+    "/messages": b'event: message_stop\ndata: {"type": "message_stop"}\n\n',
+}
+
+
+@pytest.mark.parametrize("route", STREAM_ERRORS)
 def test_an_error_in_a_stream_that_is_passed_on_is_a_failed_request(
-    error: bytes, caplog: pytest.LogCaptureFixture
+    route: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begun = b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": "It \\"error\\""}}]}\n\n'
-    ended = b'data: {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
-    streams = [begun + error + b"data: [DONE]\n\n", begun + ended + b"data: [DONE]\n\n"]
+    streams = [BEGUN + last + b"data: [DONE]\n\n" for last in (*STREAM_ERRORS[route], WHOLE[route])]
     with (
         caplog.at_level(logging.INFO, "keff.gateway"),
         raw_server(lambda number, _: http(streams[number], content_type="text/event-stream")) as url,
         gateway(url, planless=True) as rig,
     ):
-        body = {"model": "m", "messages": QUESTION, "stream": True, "keff": {"k": 1}}
-        assert [rig.post(body).content for _ in streams] == streams
-        until(lambda: len(lines(caplog)) == len(streams))
-        assert rig.metric("keff_failed_requests_total") == 1
-    failed, whole = lines(caplog)
-    assert "the engine died" in failed["reason"]
-    assert "reason" not in whole
+        body = {"model": "m", "messages": QUESTION, "input": "What is 3+4?", "stream": True, "keff": {"k": 1}}
+        assert [httpx2.post(rig.url + route, json=body).content for _ in streams] == streams
+        failed = len(STREAM_ERRORS[route])
+        until(lambda: rig.metric("keff_failed_requests_total") == failed)
+    told = [line["reason"] for line in lines(caplog) if "reason" in line]
+    assert len(told) == failed
+    assert all("the engine died" in reason for reason in told)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_another_model_than_the_plans_is_logged_once(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    names = ["stub", "org/stub", "stub-2026-01-01", "other", "third", None]
+    with (
+        caplog.at_level(logging.INFO, "keff.gateway"),
+        raw_server(lambda number, _: http(json.dumps(answer(model=names[number])).encode())) as url,
+        gateway(url, make_plan("fixed:1")) as rig,
+    ):
+        for _ in names:
+            assert rig.post({"messages": QUESTION, "stream": stream}).status_code == 200
+    told = [json.loads(text) for text in caplog.messages if "another model" in text]
+    assert [(line["asked"], line["answered"]) for line in told] == [("stub", "other")]
 
 
 def test_a_second_gateway_of_one_process_writes_each_line_once(

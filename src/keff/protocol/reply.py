@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from statistics import fmean
@@ -358,6 +358,13 @@ def is_fault(choice: Fields) -> bool:
     return bool(choice.get("error")) or not FAULTS.isdisjoint(_words(choice.get("finish_reason")))
 
 
+def fault_in(choices: Iterable[Fields]) -> object:
+    """Return the fault by which one of some choices ended, as its server tells it; None without."""
+    for choice in filter(is_fault, choices):
+        return choice.get("error") or {"message": f"finish_reason {choice.get('finish_reason')!r}"}
+    return None
+
+
 def _words(reason: object) -> list[str]:
     """Return the words of a finish reason in lower case; of an object, those of its type."""
     told = fields(reason).get("type", reason)
@@ -390,8 +397,7 @@ def choices_of(response: object) -> list[ChoiceObject]:
         by_index[index] = choice
     whole = [choice for _, choice in sorted(by_index.items()) if not is_fault(choice)]
     if not whole:
-        told = choices[0].get("error")
-        raise body_error(told or {"message": f"finish_reason {choices[0].get('finish_reason')!r}"})
+        raise body_error(fault_in(choices))
     return whole
 
 
@@ -401,9 +407,15 @@ _CODES, _FINE = ("code", "status_code", "error_code"), frozenset({"0", "200", "o
 
 
 def error_in(body: Fields) -> object:
-    """Return the error that a body, or an event of a stream, tells instead of an answer; None without."""
-    if body.get("error"):
-        return body["error"]
+    """Return the error that a body, or an event of a stream, tells instead of an answer; None without.
+
+    An event of Responses holds the response that failed, with or without an error.
+    """
+    response = fields(body.get("response"))
+    if error := body.get("error") or response.get("error"):
+        return error
+    if response.get("status") == "failed":
+        return {"message": "the response failed"}
     if "error" in (body.get("object"), body.get("type")):
         return body
     if "choices" in body or "usage" in body:

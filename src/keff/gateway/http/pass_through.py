@@ -18,13 +18,13 @@ from keff.gateway.http.exchange import Exchange, cancel_on_disconnect
 from keff.gateway.http.security import check_type, received
 from keff.gateway.http.stream import NOT_HELD, events_of, failure
 from keff.gateway.service import Service
-from keff.gateway.upstream.answer import CHAT, Answer, ClientHeaders, UpstreamCall, UpstreamError
+from keff.gateway.upstream.answer import CHAT, Address, Answer, ClientHeaders, UpstreamCall, UpstreamError
 from keff.gateway.upstream.server import Upstream, body_of, broken
 from keff.gateway.vote.job import RequestJob
 from keff.gateway.vote.vote import rest_after
 from keff.narrow import Fields, entries, fields
 from keff.protocol.client import BROKEN, CUT, EVENTS, BrokenError, Call
-from keff.protocol.reply import body_error, error_in, note_usage
+from keff.protocol.reply import body_error, error_in, fault_in, note_usage
 from keff.protocol.server import Mask, hidden, redirected
 from keff.protocol.values import Events, Object, data_of, decoded, is_error_event, picked
 
@@ -101,10 +101,7 @@ async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: 
             meter = Meter(EVENTS, pass_usage=job.ask.include_usage)
             try:
                 await _streamed(response, exchange, meter)
-                if meter.error is not None:
-                    # The client has it as the server told it.
-                    line = Mask([upstream.address.key])(str(body_error(meter.error)), 200)
-                    exchange.note_failure(UpstreamError(line))
+                _note_error(exchange, meter, upstream.address)
             finally:
                 # However it ends: a client that leaves has cost what was generated for it.
                 service.charge(job, meter.cost(), meter.model, branch=job.first, paths=1)
@@ -113,18 +110,24 @@ async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: 
 
 async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
     await exchange.begin(200, EVENTS, NOT_HELD)
-    whole = False
     try:
         async for part in response.parts():
             if passed := meter.feed(part):
                 await exchange.part(passed)
-                whole = whole or _ENDS.search(passed) is not None
-        if not (whole or _ENDS.search(meter.rest())):
+        if not (meter.ended or _ENDS.search(meter.rest())):
             raise BrokenError(CUT)
         await exchange.part(meter.rest(), last=True)
     except BROKEN as error:
         problem = exchange.note_failure(broken(error))
         await exchange.part(b"\n\n" + failure(problem), last=True)
+
+
+def _note_error(exchange: Exchange, meter: Meter, address: Address) -> None:
+    """Note an error within a stream for the operator: the client has it as the server told it."""
+    if meter.error is not None:
+        error = UpstreamError(Mask([address.key])(str(body_error(meter.error)), 200))
+        error.server = address.url
+        exchange.note_failure(error)
 
 
 PREFIX = "/v1"
@@ -232,14 +235,16 @@ async def _call(
         if response.status >= 400:
             exchange.spent.lost = 0
             await _refused(server, exchange, response)
-        elif demand is None:
+        elif demand is None and response.kind != EVENTS:
             await _copied(exchange, response, None)
         else:
             meter = Meter(response.kind)
             try:
                 await _copied(exchange, response, meter)
+                _note_error(exchange, meter, server.address)
             finally:
-                _settle(service, exchange, demand, meter)
+                if demand is not None:
+                    _settle(service, exchange, demand, meter)
     finally:
         response.close()
 
@@ -295,7 +300,8 @@ class Meter:
 
     Without ``pass_usage`` the event that holds the usage, for which the upstream is always asked, is kept
     back. A stream that ends before its usage is counted by its events, about one per token. ``paths`` are the
-    choices of JSON (None: not known), ``error`` what an event says that failed.
+    choices of JSON (None: not known), ``error`` what an event says that failed, ``ended`` whether one says
+    that the stream is whole.
     """
 
     def __init__(self, kind: str, *, pass_usage: bool = True) -> None:
@@ -306,7 +312,7 @@ class Meter:
         self.model: object = None
         self.paths: int | None = None
         self.error: object = None
-        self.deltas = 0
+        self.ended, self.deltas = False, 0
 
     def feed(self, part: bytes) -> bytes:
         """Return the part of these bytes that is forwarded to the client."""
@@ -329,20 +335,19 @@ class Meter:
                 self.paths = len(entries(body.get("choices"))) or None
 
     def _goes_on(self, event: bytes) -> bool:
-        if is_error_event(event) or b'"error"' in event:
+        ends, metered, said = _ENDS.search(event) is not None, b'"usage"' in event, Object()
+        self.ended = self.ended or ends
+        if ends or metered or b'"error"' in event or is_error_event(event):
             with contextlib.suppress(ValueError):
                 said = fields(decoded(data_of(event)))
-                self.error = self.error or error_in(said) or (said if is_error_event(event) else None)
-        if b'"usage"' not in event:
+                told = error_in(said) or fault_in(entries(said.get("choices")))
+                self.error = self.error or told or (said if is_error_event(event) else None)
+        if not (metered and said):
             self.deltas += _DELTA.match(event) is not None
             return True
-        try:
-            chunk = fields(decoded(data_of(event)))
-        except ValueError:
-            return True
-        self.note(chunk)
-        empty = chunk.get("choices") == []
-        self.deltas += not empty and "response" not in chunk
+        self.note(said)
+        empty = said.get("choices") == []
+        self.deltas += not empty and "response" not in said
         return self._pass_usage or not empty
 
     def note(self, said: Fields) -> None:
