@@ -49,8 +49,8 @@ LOG = "".join(
 
 
 def _swap(text: str, rng: random.Random) -> str:
-    place = rng.randrange(len(text) - 1)
-    return text[:place] + text[place + 1] + text[place] + text[place + 2 :]
+    place = rng.randrange(len(text))
+    return text[:place] + text[place : place + 2][::-1] + text[place + 2 :]
 
 
 def _drop(text: str, rng: random.Random) -> str:
