@@ -169,6 +169,19 @@ def test_a_branch_that_is_down_is_skipped_and_the_reply_says_so() -> None:
     assert calls == 4
 
 
+def test_a_branch_that_fails_is_given_up_once_for_its_paths_and_the_reply_says_so() -> None:
+    """Every call to it meets an error that may pass: after the first two its paths are tried once each."""
+    with two(Wish(large=Script(models=("large-70b",), fault=lambda *_: "500"))) as served:
+        reply = served.rig.post({"messages": QUESTION, "seed": 0})
+    told, large = reply.json()["keff"], len(served.large.requests)
+    tries = 1 + Options().replacements
+    assert tries + 3 <= large <= 2 * tries + 2
+    assert told["failed"] == large
+    assert reply.headers["x-keff-branch-down"] == "large"
+    assert told["weight"]["without"] == ["large"]
+    assert "500" in told["branches"][1]["down"] and told["branches"][0]["down"] is None
+
+
 def test_a_first_branch_that_is_down_leaves_the_question_to_the_next() -> None:
     with two(Wish(small_fields={"upstream": UNREACHABLE})) as served:
         told = served.rig.post({"messages": QUESTION}).json()["keff"]

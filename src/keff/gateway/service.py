@@ -211,6 +211,7 @@ class Service:
             skip=self.served is None or self.served.skip,
             keep=job.shadow and in_flight_of(job.policy) is not None,
             least=1 if job.greedy else job.ask.n,
+            given_up={} if job.by_branch is None else job.by_branch.down,
             greedy=() if self.served is None else self.served.greedy(job.ask.body),
         )
 
@@ -223,10 +224,9 @@ class Service:
             answer = await self._called(job, branch, start, n, streams=streams)
         except UpstreamError as error:
             self.charge(job, error.usage, branch=branch)
-            if by_branch is None or branch is None:
-                raise
-            count("keff_branch_failures_total", branch=branch.name)
-            raise by_branch.lost(branch, error) from None
+            if branch is not None:
+                count("keff_branch_failures_total", branch=branch.name)
+            raise
         paths, said = len(answer.choices), answer.body
         seconds = sum(job.times[-paths:])
         self.charge(job, said.get("usage"), said.get("model"), branch=branch, paths=paths, seconds=seconds)
@@ -363,7 +363,7 @@ class Service:
         job.share = vote_share(outcome)
         if job.by_branch is not None and (down := job.by_branch.down):
             # The rule of the branches that are there was not satisfied, or never asked: only their votes are.
-            told["weight"] = {"value": job.share, "kind": "vote_share", "without": down}
+            told["weight"] = {"value": job.share, "kind": "vote_share", "without": list(down)}
         if job.ask.wish.return_paths:
             told["all_paths"] = all_paths(outcome.paths)
         path = winner(outcome, self.options.reply)

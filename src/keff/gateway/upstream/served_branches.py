@@ -12,7 +12,7 @@ from keff.gateway.billing import PathEstimate, PriceList, estimated
 from keff.gateway.http.request import head_of, with_prompt
 from keff.gateway.options import Deployment
 from keff.gateway.traffic.metrics import Metrics
-from keff.gateway.upstream.answer import Address, ClientHeaders, UpstreamError
+from keff.gateway.upstream.answer import Address, ClientHeaders
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.vote.vote import Outcome
 from keff.narrow import Fields
@@ -139,7 +139,6 @@ class BranchUsage:
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
     dollars: float = 0.0
-    down: str | None = None
 
 
 class ServedBranches:
@@ -197,11 +196,12 @@ def _state(fleet: Fleet) -> str:
 
 
 class BranchLedger:
-    """One request's bodies and spending by branch."""
+    """One request's bodies and spending by branch, and why some were given up, in the order of it."""
 
     def __init__(self, served: ServedBranches, body: RequestBody) -> None:
         self.served, self._body = served, body
         self.bills: dict[str, BranchUsage] = {}
+        self.down: dict[str, str] = {}
         self._heads: dict[str, bytes] = {}
 
     def head(self, branch: Branch) -> bytes:
@@ -235,18 +235,6 @@ class BranchLedger:
                 return None
             found.append(estimated(branch.body(self._body), self.head(branch), branch.price))
         return max(found, key=lambda estimate: estimate.tokens)
-
-    def lost(self, branch: Branch, error: UpstreamError) -> UpstreamError:
-        """Record that a branch failed for good; returns the error with the branch's name."""
-        if not error.transient:
-            self.bill(branch).down = str(error)
-        error.args = (f"branch {branch.name}: {error}",)
-        return error
-
-    @property
-    def down(self) -> list[str]:
-        """The branches that failed, in order of their first failure."""
-        return [name for name, bill in self.bills.items() if bill.down is not None]
 
     @property
     def dollars(self) -> float | None:
@@ -286,5 +274,5 @@ class BranchLedger:
             "prompt_tokens": bill.usage.prompt,
             "completion_tokens": bill.usage.output,
             "dollars": None if branch.price is None else bill.dollars,
-            "down": bill.down,
+            "down": self.down.get(name),
         }

@@ -169,6 +169,7 @@ class Vote:
     path that a branch cannot draw abstains, so that the policy goes on without it; else the request fails.
     ``keep``: what is in flight at the stop goes on, for ``extend``: no path is left out for its length.
     ``greedy`` branches give the same path again and again. Fewer than ``least`` paths are no answer.
+    ``given_up`` says of branches that lost a path why: their other paths are tried once.
     ``replacements``: a path is given up once it was drawn again so often while no path of the request came.
     """
 
@@ -179,6 +180,7 @@ class Vote:
     shares: Mapping[str, Sharing] = field(default_factory=dict[str, Sharing])
     asked: list[str] = field(default_factory=list[str])
     drawn: dict[int, Drawn] = field(default_factory=dict[int, Drawn])
+    given_up: dict[str, str] = field(default_factory=dict[str, str])
     failed: int = 0
     _launched: int = 0
     _lost: set[int] = field(default_factory=set[int])
@@ -348,9 +350,13 @@ class Vote:
                 self._error = self._error or error.with_traceback(None)
                 # What came since the last try shows that the server works.
                 tries, came = (tries + 1 if len(self.drawn) == came else 1), len(self.drawn)
-                if not error.transient or tries > self.replacements:
+                branch = self.asked[start] if self.asked else ""
+                if not error.transient or tries > self.replacements or branch in self.given_up:
                     self._error = error.with_traceback(None)
                     self._lost.update(range(start, start + n))
+                    if branch:
+                        self.given_up[branch] = str(error)
+                        error.args = (f"branch {branch}: {error}",)
                     return
                 await asyncio.sleep(rest_after(error, tries))
             else:
