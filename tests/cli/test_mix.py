@@ -244,7 +244,16 @@ def tokens_of(pilot: Path) -> int:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("[", "not TOML"), ('name = "a b"', "may hold letters"), ("colour = 1", "colour does not fit")],
+    [
+        ("[", "not TOML"),
+        ('name = "a b"', "may hold letters"),
+        ("colour = 1", "colour: "),
+        ('k = "8"', "k: "),
+        ("k = true", "k: "),
+        ("engine = 1e999", "engine: "),
+        ("temperature = nan", "temperature: "),
+        ("engine_option = []", "engine_option: "),
+    ],
 )
 def test_bad_branch_files_end_in_one_line(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "branch.toml"

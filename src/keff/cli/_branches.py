@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from keff import files
 from keff.analysis.mix.drop import LOOKS, dominated_branches
 from keff.analysis.mix.prices import path_costs
@@ -28,9 +30,6 @@ from keff.sampling.job import Job, needs_verifier, run_of
 from keff.sampling.orders import Progress
 from keff.sampling.verifier import rule_of
 
-# What a branch may set for itself: options of the command line under the same names.
-OWN = ("engine", "model", "base_url", "temperature", "top_p", "max_tokens", "templates", "system", "k")
-
 # The first round draws so many paths of a question: enough to see what a path costs and to compare branches.
 FIRST_PATHS = 4
 
@@ -39,6 +38,24 @@ DROPPED = "dropped.json"
 
 # A branch whose path costs this many times the cheapest one's gets half the paths, at least four.
 DEAR = 4.0
+
+
+class _BranchFile(BaseModel):
+    """What a branch may set for itself: its name, and options of the command line under the same names."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    name: str
+    engine: str = ""
+    model: str | None = None
+    base_url: str | None = None
+    temperature: float = Field(0, ge=0)
+    top_p: float = Field(0, ge=0, le=1)
+    max_tokens: int | None = Field(None, ge=1)
+    templates: str = ""
+    system: str | None = None
+    k: int = Field(0, ge=1)
+    engine_option: dict[str, object] = Field(default_factory=dict[str, object])
 
 
 def read_branches(files: Sequence[Path], wishes: SampleOptions) -> dict[str, SampleOptions]:
@@ -51,22 +68,21 @@ def read_branches(files: Sequence[Path], wishes: SampleOptions) -> dict[str, Sam
         raise UsageError("one branch only: give --branch twice or more, or leave it out")
     branches: dict[str, SampleOptions] = {}
     for file in files:
-        given = toml_of(file)
-        name = str(given.pop("name", file.stem))
-        if NAME.fullmatch(name) is None:
-            raise UsageError(f"{file}: the name {name!r} may hold letters, digits, '_', '.' and '-' only")
-        if name in branches:
-            raise UsageError(f"{file}: another branch is called {name!r}; set name in one of the files")
-        options = given.pop("engine_option", {})
-        unknown = sorted(set(given) - set(OWN))
-        if unknown or not isinstance(options, Mapping):
-            shown = ", ".join(("name", *OWN, "engine_option"))
-            raise UsageError(
-                f"{file}: {', '.join(unknown) or 'engine_option'} does not fit; a branch has {shown}"
-            )
-        extra = [f"{key}={value}" for key, value in options.items()]  # pyright: ignore[reportUnknownVariableType]
-        own = {**given, "engine_option": [*(wishes.engine_option or []), *extra] or None}
-        branches[name] = replace(wishes, run=wishes.run / name, **own)
+        try:
+            given = _BranchFile.model_validate({"name": file.stem} | toml_of(file))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where, known = ".".join(map(str, first["loc"])), ", ".join(_BranchFile.model_fields)
+            raise UsageError(f"{file}: {where}: {first['msg']}; a branch has {known}") from None
+        if NAME.fullmatch(given.name) is None:
+            line = f"the name {given.name!r} may hold letters, digits, '_', '.' and '-' only"
+            raise UsageError(f"{file}: {line}")
+        if given.name in branches:
+            raise UsageError(f"{file}: another branch is called {given.name!r}; set name in one of the files")
+        extra = [f"{key}={value}" for key, value in given.engine_option.items()]
+        own = given.model_dump(exclude_unset=True, exclude={"name"})
+        own["engine_option"] = [*(wishes.engine_option or []), *extra] or None
+        branches[given.name] = replace(wishes, run=wishes.run / given.name, **own)
     # In the order in which ``keff mix`` finds their folders: it finds the same then.
     return dict(sorted(branches.items()))
 
