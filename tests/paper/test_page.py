@@ -55,12 +55,12 @@ def test_the_bias_of_eq_3_is_not_blamed_for_what_pearson_drops() -> None:
     rare[0, :2] = 1
     found = part(page(tables=table1(rare)), "c: mean Pearson")
     assert "Pearson minus Eq. 3 is +0." in found
-    assert "The gap to Pearson is larger than that" in found
+    assert "The gap to Pearson is larger" in found
     chance = np.random.default_rng(1).beta(1, 1, (300, 1))
     usual = (np.random.default_rng(2).random((300, 8)) < chance).astype(int)
     found = part(page(tables=table1(usual)), "c: mean Pearson")
-    assert "The latter is the bias that Eq. 3 has at even odds" in found
-    assert "larger than that" not in found
+    assert "The correction removes the bias that Eq. 3 has at even odds" in found
+    assert "gap to Pearson" not in found
 
 
 def test_votes_say_that_they_are_averages_over_subsets() -> None:
@@ -73,8 +73,8 @@ def test_votes_say_that_they_are_averages_over_subsets() -> None:
         "average_gap_hi": 0.0,
     }
     row |= {"average": 0.7, "average_star": 0.6, "plurality": 0.8, "plurality_star": 0.7}
-    text = part(page(tables={"table4": [row]}), "Binary majority vote")
-    assert "averages over all subsets of K* paths" in text
+    text = part(page(tables={"table4": [row]}), "The majority that the paper scores")
+    assert "averages over all subsets" in text
     assert "70.0%, plurality 80.0% with all paths; at K* = 6: 60.0% and 70.0%" in text
 
 
@@ -144,13 +144,13 @@ def test_what_does_not_apply_is_not_said() -> None:
     row = {"task": "t", "model": "m", "k_star": 8, "paths": 8, "retained": 1.0, "average_retained": 1.0}
     row |= dict.fromkeys(("gap_lo", "gap_hi", "average_gap_lo", "average_gap_hi"), 0.0)
     row |= {"average": 0.7, "average_star": 0.7, "plurality": 0.8, "plurality_star": 0.8}
-    assert "over all subsets" not in page(tables={"table4": [row]}).split("## Binary")[0]
+    assert "over all subsets" not in page(tables={"table4": [row]}).split("## The majority")[0]
     fewer = page(tables={"table4": [row | {"k_star": 5, "retained": 0.9}]})
     assert "90.0% from the first paths" in fewer
-    assert "above 100%" not in fewer and "above 100%" in page(
+    assert "more than 100%" not in fewer and "more than 100%" in page(
         tables={"table4": [row | {"k_star": 5, "retained": 1.1}]}
     )
     head = headline()["reasoning"] | {"truncated": 0.0}
     text = page(headline={"reasoning": head})
-    assert "Cut paths" not in text and "nearly all" not in text
-    assert "nearly all" in page(headline={"reasoning": head | {"p": 0.95}})
+    assert "token limit count" not in text and "Nearly all" not in text
+    assert "Nearly all" in page(headline={"reasoning": head | {"p": 0.95}})

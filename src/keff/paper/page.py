@@ -69,22 +69,22 @@ def estimators(numbers: Numbers) -> str | None:
         return None
     corrections = _gaps(rows, "c_corrected")
     text = (
-        "The tables use the mean Pearson correlation over path columns; Eq. 3 pools p over columns. Pearson "
-        "drops columns that are constant, which is frequent for extreme accuracies in small pilots. The "
-        "corrected value is the one-way analysis-of-variance estimate. On Table 1, Pearson minus Eq. 3 is "
-        f"{span(gaps, '+.4f')}"
+        "There are three estimates of c. The paper's tables use the mean Pearson correlation of two path "
+        "columns. Eq. 3 pools p over columns. The corrected value is the one-way analysis-of-variance "
+        "estimate. Pearson leaves out constant columns, which are frequent in small pilots with nearly all "
+        f"paths right or wrong. On Table 1, Pearson minus Eq. 3 is {span(gaps, '+.4f')}"
     )
     if not corrections:
         return section(TITLE, f"{text}.")
     text += f", and the corrected value minus Eq. 3 is {span(corrections, '+.4f')}."
     if min(corrections) > 0:
         text += (
-            " The latter is the bias that Eq. 3 has at even odds, -(1-c)(1+(K-1)c)/(nK), taken out; towards "
-            "0% and 100% its bias is several times that (`keff.stats.voting.correlation`), and "
-            "column *c, second order* has it out."
+            " The correction removes the bias that Eq. 3 has at even odds, -(1-c)(1+(K-1)c)/(nK). Towards 0% "
+            "and 100% the bias is several times larger; the column *c, second order* removes that, too "
+            "(`keff.stats.voting.correlation`)."
         )
     if max(map(abs, gaps)) > max(map(abs, corrections)):
-        text += " The gap to Pearson is larger than that: it has another cause, such as constant columns."
+        text += " The gap to Pearson is larger, so it has another cause, such as constant columns."
     return section(TITLE, text)
 
 
@@ -99,22 +99,21 @@ def subsets(numbers: Numbers) -> str | None:
     if not rows:
         return None
     above = (
-        "A retention above 100% from the first paths can be that choice alone. "
+        "If the first paths retain more than 100%, that can be luck of the choice. "
         if any(row["retained"] > 1 for row in rows)
         else ""
     )
     lines = [
         f"{row['task']}, {row['model']}: {percent(row['retained'])} from the first paths, "
-        f"{percent(row['average_retained'])} over all subsets; MV@K* minus MV of all paths is "
+        f"{percent(row['average_retained'])} over all subsets. MV@K* minus MV of all paths is "
         f"{points(row['gap_lo'], row['gap_hi'])} from the first paths, "
         f"{points(row['average_gap_lo'], row['average_gap_hi'])} over all subsets"
         for row in rows
     ]
     return list_section(
         "MV@K from the first K paths, or over all subsets",
-        "The paper votes over the first K paths. Any other K of them are as good, and the average over all "
-        f"does not hang on one choice, so it varies less or as much. {above}{_even(rows)}Both intervals "
-        "resample instances.",
+        "The paper votes over the first K paths. Any other K paths would do as well, so the average over all "
+        f"subsets is the steadier figure. {above}{_even(rows)}Both intervals resample instances.",
         lines,
     )
 
@@ -123,9 +122,9 @@ def _even(rows: Sequence[Numbers]) -> str:
     """Return a sentence on even K*: the last path adds nothing to a majority vote."""
     even = sum(row["k_star"] % 2 == 0 for row in rows)
     return (
-        "With half credit at ties MV(2m) = MV(2m-1) over all subsets: the last path of "
-        f"{'all' if even == len(rows) else f'{even} of the {len(rows)}'} K* here, which are even, buys a "
-        "majority vote nothing (a plurality it may). "
+        f"{'Every' if even == len(rows) else f'{even} of the {len(rows)}'} K* here "
+        f"{'is' if even in (1, len(rows)) else 'are'} even. Over all subsets MV(2m) = MV(2m-1), with half "
+        "credit at ties, so the last path adds nothing to a majority vote. It may add to a plurality. "
         if even
         else ""
     )
@@ -148,12 +147,11 @@ def plurality(numbers: Numbers) -> str | None:
         for row in rows
     ]
     return list_section(
-        "Binary majority vote, and the plurality that is deployed",
-        "The paper scores a binary vote on correctness: an instance counts when more than half of its paths "
-        "are right. A deployed vote returns the most frequent answer, which needs no majority: where wrong "
-        "answers differ, it can be right with fewer right paths, and go on gaining after the majority has "
-        "stopped. Both are averages over all subsets of K* paths here, so the majority is not MV@K* of "
-        "Table 4, which takes the first K* paths.",
+        "The majority that the paper scores, and the plurality that you deploy",
+        "The paper counts an instance as right if more than half of its paths are right. You deploy the most "
+        "frequent answer, which needs no majority. If wrong answers differ, it can be right with fewer right "
+        "paths, and it can gain after the majority has stopped gaining. Both figures here are averages over "
+        "all subsets of K* paths. MV@K* of Table 4 differs, because it takes the first K* paths.",
         lines,
     )
 
@@ -170,11 +168,10 @@ def _reasoning(numbers: Numbers, head: Numbers, *, several: bool) -> str:
     paper = (claims.printed_number("reasoning", name) for name in ("gap_lo", "gap_hi"))
     printed = " (paper: {} to {})".format(*paper) if numbers["checks"]["printed_numbers"] else ""
     gap, average = (points(head[f"{name}gap_lo"], head[f"{name}gap_hi"]) for name in ("", "average_"))
-    ours = "Our rows have no number of the paper. " if printed else ""
-    cut = "Cut paths count as wrong, as the paper has it. " if head["truncated"] else ""
+    ours = "The rows without a number of the paper are ours. " if printed else ""
+    cut = "Paths cut at the token limit count as wrong, as in the paper. " if head["truncated"] else ""
     few = (
-        "Where nearly all paths are right, c rests on the few instances that are not, so c and K* of the "
-        "pilot are loose, and so is the vote. "
+        "Nearly all paths are right, so c and K* rest on few instances and are rough. "
         if head["p"] > NEARLY_ALL
         else ""
     )
@@ -218,11 +215,11 @@ def mann_whitney(numbers: Numbers) -> str | None:
     ]
     return section(
         "Whether rho falls more on QA than on Math",
-        f"A one-sided Mann-Whitney test of {test['n_qa']} QA cells against {test['n_math']} Math cells. It "
-        "takes cells for independent, and they are not: both sides have the same models, and cells of one "
-        "benchmark share their instances, so p is not the chance that it claims to be. It also takes the "
-        f"change of a cell for exact: the last row repeats the test on {test['draws']} bootstrap draws of "
-        f"all cells ({_resampling(numbers)}).\n\n" + table_beside_print(numbers, "mann_whitney", rows),
+        f"This is a one-sided Mann-Whitney test of {test['n_qa']} QA cells against {test['n_math']} Math "
+        "cells. Do not take its p at face value. The test assumes independent cells, but both sides have the "
+        "same models, and cells of one benchmark share their instances. It also takes the change of each "
+        f"cell as exact. The last row therefore repeats it on {test['draws']} bootstrap draws of all cells "
+        f"({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
     )
 
 
@@ -238,10 +235,10 @@ def predictor(numbers: Numbers) -> str | None:
             ("95% interval of r (Fisher)", "", f"[{number(line['r_lo'])}, {number(line['r_hi'])}]"),
         ]
         parts.append(
-            f"Figure 3 has {line['n']} points, one a benchmark: answer diversity under one prompt, and the "
-            "change of rho. So few points leave r wide open. They are not independent either, for all have "
-            "the same models, and both coordinates come from the same paths under one prompt.\n\n"
-            + table_beside_print(numbers, "predictor", rows)
+            f"Figure 3 has {line['n']} points, one for each benchmark: its answer diversity under one prompt "
+            "against its change of rho. So few points say little about r. They are not independent either: "
+            "all have the same models, and both coordinates use the same paths under one prompt.\n\n"
+            + beside_print(numbers, "predictor", rows)
         )
     if left_out:
         parts.append(
@@ -263,16 +260,15 @@ def intervals(numbers: Numbers) -> str | None:
         (label, *_widths(precision[name]), str(precision[name]["withheld"])) for name, label in labels.items()
     ]
     seeds = (
-        "Rows are instances under a seed: those of one instance tell less than as many instances, which "
-        "widens. "
+        "Its rows are instances under a seed. Several rows of one instance tell less than several "
+        "instances, so an interval over instances is wider. "
         if max((cell.get("seeds", 2) for cell in numbers["cells"]), default=2) > 1
         else ""
     )
     text = (
-        "The paper resamples rows of each arm on its own, which `keff reproduce` alone does. "
-        f"{seeds}Both arms share their instances: what they share cancels when instances are resampled in "
-        "both arms together, which narrows. No interval over instances is given where an arm is too near "
-        "0% or 100%."
+        "The paper resamples the rows of each arm separately, as only `keff reproduce` does. "
+        f"{seeds}keff resamples the instances of both arms together. What the arms share then cancels, so "
+        "the interval is narrower. If an arm is too near 0% or 100%, keff gives no interval."
     )
     heads = ("estimator, and what is resampled", "exclude zero", "median width", "quartiles", "withheld")
     return section("Intervals of the change of rho", f"{text}\n\n{table(heads, rows)}")
@@ -294,10 +290,9 @@ def weights(numbers: Numbers) -> str | None:
     ]
     return list_section(
         "Weighted votes: in-sample, cross-fitted, and the best slot",
-        "Accuracy weights learned on the instances that they are judged on look better than they are. The "
-        "cross-fitted gain uses weights from other instances. Where slots differ much, one slot alone can "
-        "do as well as the weighted vote or better, so the best single slot (also cross-fitted) must stand "
-        "beside it.",
+        "Weights look better than they are on the instances that they were learned from. The cross-fitted "
+        "gain uses weights learned on other instances. If slots differ much, the best slot alone can match "
+        "or beat the weighted vote, so its gain is here too, also cross-fitted.",
         lines,
     )
 
@@ -309,13 +304,13 @@ def oracle(numbers: Numbers) -> str | None:
         return None
     return section(
         "The oracle bound under one prompt",
-        f"Over {gains['cells']} self-consistency cells with slot CV up to 0.24 the in-sample oracle gains "
-        f"at most {gains['largest_gain']:+.2%} and {gains['mean_gain']:+.2%} on average. Slots that do not "
-        f"differ at all would give {gains['mean_expected_of_equal_slots']:+.2%} on average, because the "
-        "weights decide ties in favour of the instances that they were learned from. Cross-fitted, the "
-        f"mean gain is {gains['mean_gain_cross_fitted']:+.2%}. The paper states the bound for any weights, "
-        "those by confidence included. What is measured are weights of slots, one number a column: "
-        "weights that differ from path to path are not among them, and not bounded by it.",
+        f"In {gains['cells']} self-consistency cells with slot CV up to 0.24, the in-sample oracle gains "
+        f"at most {gains['largest_gain']:+.2%}, and {gains['mean_gain']:+.2%} on average. Equal slots "
+        f"would seem to gain {gains['mean_expected_of_equal_slots']:+.2%}, because the weights decide ties "
+        "in favour of the instances that they were learned from. Cross-fitted, the mean gain is "
+        f"{gains['mean_gain_cross_fitted']:+.2%}. The paper states the bound for any weights, also for those "
+        "by confidence. But these are weights of slots, one number for each column. They say nothing about "
+        "weights that differ from path to path.",
     )
 
 
@@ -326,10 +321,10 @@ def block(numbers: Numbers) -> str | None:
         return None
     return section(
         "K_eff block over K_eff vote",
-        f"Mean ratio {ratios['mean']:.3f} (std {ratios['std']:.3f}, largest {ratios['largest']:.2f}) over "
-        f"{ratios['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 instead the "
-        "two are one and the same number for every matrix: the ratio measures how Pearson and Eq. 3 differ "
-        "for unequal slots, not diversity that the formula misses.",
+        f"The mean ratio is {ratios['mean']:.3f} (std {ratios['std']:.3f}, largest {ratios['largest']:.2f}) "
+        f"in {ratios['cells']} cells, with the mean Pearson correlation in K_eff vote. With Eq. 3 the two "
+        "are the same number for every matrix. So the ratio shows how Pearson and Eq. 3 differ for unequal "
+        "slots, not diversity that the formula misses.",
     )
 
 
@@ -395,8 +390,8 @@ def _checks(numbers: Numbers) -> str:
     if not checks["printed_numbers"]:
         return ""
     text = (
-        f"{checks['agree']} of the {checks['printed_numbers']} printed numbers that these records allow to "
-        "be recomputed agree within their last digit.\n"
+        f"keff could recompute {checks['printed_numbers']} of the paper's printed numbers from these "
+        f"records. {checks['agree']} of them agree to the last digit.\n"
     )
     if not checks["differ"]:
         return text
@@ -404,7 +399,7 @@ def _checks(numbers: Numbers) -> str:
     rows = [(*(check[name] for name in names), _found(check)) for check in checks["differ"][:40]]
     more = len(checks["differ"]) - len(rows)
     rest = f"\n{more} more are in numbers.json.\n" if more > 0 else ""
-    moves = "Table 10 and the intervals rest on random draws, so their last digits move."
+    moves = "Table 10 and the intervals rest on random draws, so their last digits vary."
     return f"{text}\n{table((*names, 'recomputed'), rows)}\n{rest}\n{moves}\n"
 
 
