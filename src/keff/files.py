@@ -1,20 +1,22 @@
-"""Atomic file writing (temporary file, sync, rename), reading of TOML, and how a file begins."""
+"""Atomic file writing (temporary file, sync, rename), reading of TOML and of what many look at."""
 
 from __future__ import annotations
 
 import codecs
+import io
 import itertools
 import os
 import platform
 import re
 import stat
+import time
 import warnings
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from keff.errors import UsageError
 
@@ -123,11 +125,15 @@ def is_utf16(path: Path) -> bool:
 
 T = TypeVar("T")
 
+# Nanoseconds that two changes may be apart and have the same time, on the coarsest file systems.
+TICK = 2 * 10**9
+
 
 def held_while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
-    """Return a function that reads the head of a file once, though every reader of logs looks at it.
+    """Return a function that reads a file once, though every reader of logs looks at it.
 
-    It holds what it returned last, which nobody may change, until the file changes.
+    It holds what it returned last, which nobody may change, until the file changes. A file that was written
+    just now is read each time: what is written next may have the same size and the same time.
     """
 
     @lru_cache(maxsize=1)
@@ -139,6 +145,8 @@ def held_while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
         if not path.exists():
             return read(path)
         state = path.stat()
+        if time.time_ns() - state.st_mtime_ns < TICK:
+            return read(path)
         return held(path, (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size))
 
     return look
@@ -146,6 +154,8 @@ def held_while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
 
 # So much of a file is read to see what it is.
 HEAD = 2**22
+# Bytes read at a time: a line with 32 long texts is put together from as many reads as it needs.
+READ = 2**20
 
 
 @held_while_unchanged
@@ -155,6 +165,12 @@ def first_bytes(path: Path) -> bytes:
         return b""
     with path.open("rb") as file:
         return file.read(HEAD)
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Return a file's bytes as a stream; a file that is no larger than its head is read once for all."""
+    head = first_bytes(path)
+    return io.BytesIO(head) if 0 < len(head) < HEAD else path.open("rb", READ)
 
 
 # How a compressed file begins, and what unpacks it beside itself.

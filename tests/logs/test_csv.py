@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,15 @@ def test_rows_of_one_path_are_gathered_by_id(tmp_path: Path) -> None:
     assert (first.slots, first.gold, first.texts) == ((0, 1), "4", ("so 4", "hm"))
     assert (second.correct, second.answers) == ((0, 1), ("5", "6"))
     assert notes == []
+
+
+def test_a_file_written_again_at_the_same_time_is_read_again(tmp_path: Path) -> None:
+    file, answers = tmp_path / "log.csv", list[str | None]()
+    for text in ("id,answer\nq,4\n", "id,answer\nq,5\n"):
+        file.write_text(text)
+        os.utime(file, (2**32, 2**32))  # to come: however slow the test is, it was written just now
+        answers += next(iter(find_log(file).questions(file))).answers
+    assert answers == ["4", "5"]
 
 
 def test_numbered_columns_are_ordered_by_number_and_delimiters_are_found(tmp_path: Path) -> None:

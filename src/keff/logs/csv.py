@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from keff.errors import LogError
-from keff.files import held_while_unchanged, is_utf16
+from keff.files import held_while_unchanged, is_utf16, open_bytes
 from keff.log import UTF_16, NoColumns, NoteSink
 from keff.logs.parts.columns import Layout, lay_out, may_list
 from keff.logs.parts.lines import MOST_BLANK, NOT_UTF8, TOO_BLANK, loads
@@ -43,8 +43,8 @@ def _header(path: Path) -> tuple[list[str], str, int, bytes] | str:
     if is_utf16(path):
         return UTF_16
     above, said = 0, ""
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - 1, 0))
+    with open_bytes(path) as file:
+        file.seek(max(file.seek(0, io.SEEK_END) - 1, 0))
         last = file.read(1)
         file.seek(0)
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace")
@@ -107,7 +107,7 @@ class CsvLog(TableLog):
         torn = last != b"\n"
         csv.field_size_limit(LONGEST_FIELD)
         # Bytes that are no UTF-8 become halves of surrogate pairs, which no text in UTF-8 holds.
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        with io.TextIOWrapper(open_bytes(path), "utf-8-sig", "surrogateescape", newline="") as file:
             start = above + 1
             try:
                 for _ in range(above):

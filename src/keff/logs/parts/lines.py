@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 import jiter
 
 from keff.errors import LogError
-from keff.files import first_bytes, held_while_unchanged, is_utf16
+from keff.files import first_bytes, held_while_unchanged, is_utf16, open_bytes
 from keff.log import UTF_16, NoteSink, ignore
 from keff.narrow import Object, items, replace_surrogates, unique
 from keff.plugins import import_extra
@@ -44,9 +44,6 @@ def quick_parse(where: str, line: bytes, *, first: bool = False) -> Row:
 # A line longer than this many bytes is no record of a question, and is not read into memory.
 MOST_LINE = 64 * 2**20
 
-# Bytes read at a time: a line with 32 long texts is put together from as many reads as it needs.
-LONG_LINES = 2**20
-
 # In mebibytes, as the limit is: a reader compares it with the size of the file.
 TOO_LONG = f"a line of more than {MOST_LINE // 2**20} MiB, which is more than a question holds"
 
@@ -64,7 +61,7 @@ def first_row(path: Path) -> Row | str:
     """Return the object on a file's first line, or a sentence on why there is none."""
     if not path.is_file():
         return "not a file"
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         head = b""
         for _ in range(MOST_BLANK):
             head = file.readline(MOST_LINE)
@@ -123,8 +120,8 @@ def json_lines(
     left out, with the note ``torn_line``. Every other bad line is ``wrong``, with file and line.
     """
     blank, name = 0, str(path)
-    with path.open("rb", LONG_LINES) as file:
-        for number, line in enumerate(lines_of(file), 1):
+    with open_bytes(path) as file:
+        for number, line in enumerate(lines_of(file, path), 1):
             where = f"{name}:{number}"
             if line.isspace():
                 blank += 1
@@ -151,11 +148,11 @@ def _is_whole(line: bytes) -> bool:
         return False
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
+def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
     """Yield a file's lines; raises LogError for one that is too long."""
     while line := file.readline(MOST_LINE):
         if len(line) == MOST_LINE:
-            raise LogError(f"{file.name}: {TOO_LONG}")
+            raise LogError(f"{path}: {TOO_LONG}")
         yield line
 
 
@@ -168,7 +165,8 @@ def whole_json(path: Path) -> object:
     if path.stat().st_size > MOST_JSON:
         raise LogError(f"{path}: above 1 GiB: split it, or write one object a line (from inspect_ai: .eval)")
     try:
-        return loads(path.read_bytes().decode("utf-8-sig"))
+        with open_bytes(path) as file:
+            return loads(file.read().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise LogError(f"{path}: {_reason(error)}") from None
 
