@@ -219,7 +219,7 @@ def mann_whitney(numbers: Numbers) -> str | None:
         "cells. Do not take its p at face value. The test assumes independent cells, but both sides have the "
         "same models, and cells of one benchmark share their instances. It also takes the change of each "
         f"cell as exact. The last row therefore repeats it on {test['draws']} bootstrap draws of all cells "
-        f"({_resampled(numbers)}).\n\n" + beside_print(numbers, "mann_whitney", rows),
+        f"({_resampling(numbers)}).\n\n" + table_beside_print(numbers, "mann_whitney", rows),
     )
 
 
@@ -238,7 +238,7 @@ def predictor(numbers: Numbers) -> str | None:
             f"Figure 3 has {line['n']} points, one for each benchmark: its answer diversity under one prompt "
             "against its change of rho. So few points say little about r. They are not independent either: "
             "all have the same models, and both coordinates use the same paths under one prompt.\n\n"
-            + beside_print(numbers, "predictor", rows)
+            + table_beside_print(numbers, "predictor", rows)
         )
     if left_out:
         parts.append(
