@@ -61,34 +61,6 @@ def test_a_good_confidence_pays_and_is_recommended() -> None:
 
 
 @pytest.mark.slow
-def test_noise_is_recommended_in_at_most_one_of_twenty() -> None:
-    recommended = 0
-    for seed in range(120):
-        votes = scored(seed, n=60)
-        assert votes.confidences is not None
-        noise = np.random.default_rng(seed).permuted(votes.confidences, axis=1)
-        votes = replace(votes, confidences=noise)
-        if rated_paths(votes, 8).rules:  # no other record has a rule that could be recommended
-            recommended += confidence_of(parse_policy(decide(votes, Aim()).decision.policy)) is not None
-    assert recommended <= 11  # 5% of 120, and two standard errors
-
-
-@pytest.mark.slow
-def test_rules_on_weak_confidences_lose_no_more_than_is_stated() -> None:
-    """By a narrow prior of what a change costs they lost 1.3 points more on other questions."""
-    law, more = LAWS[2], list[float]()
-    for seed in range(16):
-        pilot = simulated(seed, 0.6, 100, law=law)
-        decided = decide(pilot, Aim(retain=0.98)).decision
-        rules = [parse_policy(decided.policy), parse_policy("fixed:8")]
-        held = calibrate(pilot, np.asarray(pilot.confidences))
-        right, _ = outcomes(simulated(20_000 + seed, 0.6, 1_500, law=law), rules, seed, 20, held)
-        assert decided.change.points is not None
-        more.append(decided.change.points.value - float(right[:, 0].mean() - right[:, 1].mean()))
-    assert np.mean(more) < 0.005 + 2 * np.std(more) / len(more) ** 0.5
-
-
-@pytest.mark.slow
 def test_several_confidences_are_told_apart() -> None:
     votes = scored(1)
     assert votes.confidences is not None
