@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,18 +87,29 @@ def test_a_third_branch_is_asked_where_two_leave_questions_open() -> None:
     assert reach[0] == 1 and reach[0] > reach[1] > reach[2] > 0
 
 
-def test_tries_of_one_branch_are_what_an_analysis_of_it_says() -> None:
-    """Measured up to the six recorded tries, predicted beyond them."""
-    small, large = branch(0.7, 40, 6, 1), branch(1.2, 40, 6, 2)
-    alone = keff.analyze(np.array(small), cap=12).tries
+@pytest.mark.parametrize(("ended", "options"), [(False, {}), (True, {}), (False, {"false_accept": 0.05})])
+def test_tries_of_one_branch_are_what_an_analysis_of_it_says(
+    ended: bool, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """What they solve, and how many are made: measured up to the six recorded tries, predicted beyond."""
+    files = [tmp_path / "small.jsonl", tmp_path / "large.jsonl"]
+    for seed, file in enumerate(files):
+        rows = [row[: row.index(1) + 1 if ended and 1 in row else 6] for row in branch(0.7, 40, 6, seed)]
+        file.write_text(
+            "".join(json.dumps({"id": i, "all_correct": row}) + "\n" for i, row in enumerate(rows))
+        )
+    alone = keff.analyze(files[0], cap=12, **options).tries
     assert alone is not None
     lines = {f"cascade:small(retry:{line.tries})": line for line in alone.lines}
-    own = [line for line in mixed(small, large, cap=12).singles if line.branches == ("small",)]
+    own = [line for line in keff.mix(*files, cap=12, **options).singles if line.branches == ("small",)]
     assert [line.policy.split(":")[2] for line in own] == ["1)", "2)", "3)", "4)", "5)", "6)", "8)", "12)"]
     for line in own:
-        there = lines[line.policy].right
-        told = (line.accuracy.value, *(line.accuracy.limits or ()))
-        assert told == pytest.approx((there.value, *(there.limits or ())), rel=1e-6)
+        for here, there in ((line.accuracy, lines[line.policy].right), (line.cost, lines[line.policy].paths)):
+            told = (here.value, *(here.limits or ()))
+            assert told == pytest.approx((there.value, *(there.limits or ())), rel=1e-6)
+    if not options:  # a try is made where those before it failed
+        for before, after in pairwise(alone.lines):
+            assert after.paths.value - before.paths.value == pytest.approx(1 - before.right.value)
 
 
 def test_the_worth_of_a_right_answer_says_how_far_to_go() -> None:

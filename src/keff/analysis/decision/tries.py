@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -132,12 +133,43 @@ def why_undecidable(verdicts: Verdicts) -> str | None:
     return None
 
 
+class TryCurves(NamedTuple):
+    """What at most 0, 1, ... M tries do on each question, each [n, M + 1].
+
+    ``solved`` is the chance that a right answer passes, ``failing`` that all fail, ``spent`` the mean cost.
+    """
+
+    solved: FloatArray
+    failing: FloatArray
+    spent: FloatArray
+
+
+class Beyond(NamedTuple):
+    """What tries beyond the recorded ones do where all of those failed, at each point of a law [G, M + 1].
+
+    ``solved`` and ``made`` are 0 and ``failing`` is 1 up to the recorded tries.
+    """
+
+    solved: FloatArray
+    failing: FloatArray
+    made: FloatArray
+
+    @classmethod
+    def of(cls, law: TryLaw, recorded: int, most: int, false_accept: float) -> Beyond:
+        """Return it for up to ``most`` tries, by a checker that passes some wrong answers."""
+        unsolved = law.unsolved(max(most, recorded))[:, recorded:]
+        failing, solved = checked(unsolved / unsolved[:, :1], false_accept)
+        made, before = tries_made(failing), ((0, 0), (recorded, 0))
+        return cls(np.pad(solved, before), np.pad(failing, before, constant_values=1), np.pad(made, before))
+
+
 @frozen
 class TryFigures:
-    """What at most 0, 1, ... tries do: expected at each point of the law [G, M + 1], and measured [n, K + 1].
+    """What at most 0, 1, ... M tries do: expected at each point of the law [G, M + 1], and ``here``.
 
     ``solved`` are the questions on which a right answer passes, ``made`` the tries, ``passes`` the questions
-    on which any answer passes.
+    on which any answer passes. ``here`` is measured up to the recorded tries; where all of these failed,
+    further ones go on as the law says (``beyond``).
     """
 
     law: TryLaw
@@ -146,39 +178,44 @@ class TryFigures:
     made: FloatArray
     passes: FloatArray
     false_accept: float
-    solved_here: FloatArray
-    made_here: FloatArray
+    beyond: Beyond
+    here: TryCurves
     repeats: Repeats
 
     @classmethod
-    def of(cls, verdicts: Verdicts, most: int, false_accept: float) -> TryFigures:
-        """Return the figures of up to ``most`` tries with a checker that passes some wrong answers."""
-        passed = verdicts.passed
+    def of(
+        cls, verdicts: Verdicts, most: int, false_accept: float, cost: FloatArray | None = None
+    ) -> TryFigures:
+        """Return the figures of up to ``most`` tries with a checker that passes some wrong answers.
+
+        ``cost`` [n, K] is that of each try, by default one.
+        """
+        passed, tried, right = verdicts.passed, verdicts.made, verdicts.solved
         n, k = passed.shape
-        tried, right = verdicts.made, verdicts.solved
+        cost = np.ones((n, k)) if cost is None else cost
         law = TryLaw.of(right.sum(axis=1), tried, verdicts.units, verdicts.hidden(false_accept))
         failing, solved = fail_and_solve_chances(law.unsolved(most), false_accept)
         ids = verdicts.clusters if verdicts.units < n else None
-        return cls(
-            law,
-            verdicts,
-            solved,
-            tries_made(failing),
-            1 - failing,
-            false_accept,
-            verdicts.until_passed(right.astype(np.float64)),
-            verdicts.until_passed(np.ones((n, k))),
-            Repeats.of_counts(right.sum(axis=1), tried, ids),
+        beyond = Beyond.of(law, k, most, false_accept)
+        more_solved, still, more_made = (law.weight @ values for values in beyond)
+        recorded = np.minimum(np.arange(len(still)), k)
+        seen, passes, spent = (
+            verdicts.until_passed(values.astype(np.float64))[:, recorded] for values in (right, passed, cost)
         )
+        left = 1 - passes[:, -1:]
+        here = TryCurves(
+            seen + left * more_solved,
+            (1 - passes) * still,
+            spent + left * cost.mean(axis=1, keepdims=True) * more_made,
+        )
+        repeats = Repeats.of_counts(right.sum(axis=1), tried, ids)
+        made = tries_made(failing)
+        return cls(law, verdicts, solved, made, 1 - failing, false_accept, beyond, here, repeats)
 
     @property
-    def k(self) -> int:
-        """The recorded tries of each question."""
-        return self.verdicts.passed.shape[1]
-
-    def measures(self, tries: int) -> bool:
-        """Return whether the record shows what so many tries solve: not where false accepts are stated."""
-        return tries <= self.k and (self.verdicts.right is not None or self.false_accept == 0)
+    def known(self) -> bool:
+        """Whether the record shows which passing answers are right: not where false accepts are stated."""
+        return self.verdicts.right is not None or self.false_accept == 0
 
     def expected(self, values: FloatArray) -> Interval:
         """Return a posterior mean with its interval."""
@@ -186,17 +223,36 @@ class TryFigures:
 
     def right(self, tries: int) -> Interval:
         """Return the share of questions on which a right answer passes within so many tries."""
-        if self.verdicts.right is None and self.false_accept == 0 and not self.verdicts.ended:
+        if not self.known:
+            return self.expected(self.solved[:, tries])
+        if self.verdicts.right is None and not self.verdicts.ended:
             return any_right(self.repeats, tries)
-        if self.measures(tries):
-            return mean_share(self.solved_here[:, tries], self.verdicts.clusters)
-        return self.expected(self.solved[:, tries])
+        noise = self._unsure(self.beyond.solved[:, tries])
+        return mean_share(self.here.solved[:, tries], self.verdicts.clusters, noise=noise)
 
-    def paths(self, tries: int) -> Interval:
-        """Return the tries that are made on average, of at most so many."""
-        if tries <= self.k:
-            return interval_mean(self.made_here[:, tries], self.verdicts.clusters).interval
-        return self.expected(self.made[:, tries])
+    def spent(self, tries: int, today: int = 0) -> Interval:
+        """Return what at most so many tries cost on average, less what at most ``today``'s do."""
+        spent = self.here.spent[:, tries] - self.here.spent[:, today]
+        found = interval_mean(spent, self.verdicts.clusters).interval
+        more = self.beyond.made[:, tries] - self.beyond.made[:, today]
+        if found.limits is None or not more.any():
+            return found
+        value, *ends = self.law.interval(more)
+        scale = self.left * float(self.here.spent[:, 1].mean())
+        lo, hi = (
+            math.hypot(at - found.value, scale * (end - value))
+            for at, end in zip(found.limits, ends, strict=True)
+        )
+        return Interval(found.value, found.value - lo, found.value + hi, f"{found.method}; {LAW}")
+
+    @property
+    def left(self) -> float:
+        """The share of questions on which all recorded tries fail."""
+        return float(self.here.failing[:, self.verdicts.passed.shape[1]].mean())
+
+    def _unsure(self, more: FloatArray) -> float:
+        """Return the variance, by the law, of the share solved by ``more`` [G] of the questions ``left``."""
+        return self.left**2 * float(self.law.weight @ (more - self.law.weight @ more) ** 2)
 
     def line(self, tries: int) -> TryLine:
         """Return what at most so many tries reach."""
@@ -210,20 +266,19 @@ class TryFigures:
             passes = float(self.law.weight @ self.passes[:, tries])
             wrong = max(1 - float(self.law.weight @ self.solved[:, tries]) / max(passes, 1e-12), 0.0)
         pays = None if chance.value < HOPELESS else 1 / chance.value
-        return TryLine(tries, self.right(tries), self.paths(tries), chance, pays, wrong)
+        return TryLine(tries, self.right(tries), self.spent(tries), chance, pays, wrong)
 
     def change(self, tries: int, today: int) -> Differences:
         """Return the changes of at most ``tries`` tries against ``today``'s."""
-        if self.measures(max(tries, today)):
-            clusters = self.verdicts.clusters
-            paths = interval_mean(self.made_here[:, tries] - self.made_here[:, today], clusters).interval
-            points = paired_difference(self.solved_here[:, tries] - self.solved_here[:, today], clusters)
-        else:
-            paths = self.expected(self.made[:, tries] - self.made[:, today])
-            points = self.expected(self.solved[:, tries] - self.solved[:, today])
         if tries == today:
             points = Interval(0.0, 0.0, 0.0, "today's tries")
-        return Differences(paths=paths, points=points)
+        elif self.known:
+            more = self.beyond.solved[:, tries] - self.beyond.solved[:, today]
+            solved = self.here.solved[:, tries] - self.here.solved[:, today]
+            points = paired_difference(solved, self.verdicts.clusters, noise=self._unsure(more))
+        else:
+            points = self.expected(self.solved[:, tries] - self.solved[:, today])
+        return Differences(paths=self.spent(tries, today), points=points)
 
     def kept(self, tries: int, today: int, aim: Aim) -> Kept:
         """Return the share of the questions that today's tries solve, and that these do."""

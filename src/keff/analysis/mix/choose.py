@@ -163,16 +163,25 @@ class PlanTable:
                 out.append((high, plan))
         return out
 
+    def cheaper(self, plan: int) -> BoolArray:
+        """Return a mask of the plans that cost less than one, measured and expected [P]."""
+        return np.all(
+            [cost < cost[plan] * (1 - EQUAL) for cost in (self.mean_cost, self.expected_cost)], axis=0
+        )
+
+    def better(self, plan: int) -> BoolArray:
+        """Return a mask of the cheaper plans that are expected to be as accurate as one [P]."""
+        return self.cheaper(plan) & (self.expected >= self.expected[plan] - EQUAL)
+
     def pays_from(self, plan: int) -> float | None:
         """Return the worth of a right answer from which a plan beats every cheaper single branch.
 
-        None where a single branch's plan is cheaper and at least as accurate.
+        None where a single branch's plan is cheaper and expected to be as accurate.
         """
-        cost = self.expected_cost
-        cheaper = self.alone & (cost < cost[plan])
-        more = self.expected[plan] - self.expected[cheaper]
-        if (more <= 0).any():
+        if (self.better(plan) & self.alone).any():
             return None
+        cost, cheaper = self.expected_cost, self.alone & self.cheaper(plan)
+        more = self.expected[plan] - self.expected[cheaper]
         return float(((cost[plan] - cost[cheaper]) / more).max(initial=0.0))
 
     def gambles(self, plan: int, best: int) -> bool:
@@ -217,9 +226,10 @@ class PlanTable:
 class MixAim(StatedAim):
     """The user's aim for a mix; at most one. By default: the best plan at no more than A's cost.
 
-    ``retain``: the cheapest plan that keeps this share of the best single branch's accuracy. ``budget``: the
-    most accuracy at this mean cost per question. Or the most ``value_per_correct`` * accuracy - cost, where
-    ``cost_per_path`` prices a path when nothing else does. Raises PolicyError outside the ranges.
+    ``retain``: the cheapest plan that is expected to keep this share of the best single branch's accuracy.
+    ``budget``: the most accuracy at this mean cost per question. Or the most ``value_per_correct`` * accuracy
+    - cost, where ``cost_per_path`` prices a path when nothing else does. Raises PolicyError outside the
+    ranges.
     """
 
 
@@ -256,7 +266,7 @@ def _baselines(table: PlanTable) -> tuple[int, int]:
 
 
 def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
-    means, costs = table.mean_accuracy, table.mean_cost
+    costs = table.mean_cost
     if aim.budget is not None:
         within = table.within(aim.budget) & table.measured
         if not within.any():
@@ -268,7 +278,7 @@ def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
     if aim.value_per_correct is not None:
         return table.at(aim.value_per_correct)
     if aim.retain is not None:
-        keeps = (means >= aim.retain * means[best] - EQUAL) & table.measured
+        keeps = (table.expected >= aim.retain * table.expected[best] - EQUAL) & table.measured
         return int(np.argmin(np.where(keeps, costs, np.inf)))
     return table.default(best)
 

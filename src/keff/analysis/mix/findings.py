@@ -43,8 +43,7 @@ class BranchLine(Result):
 class PlanLine(Result):
     """One plan on the pilot: its policy, mean accuracy and mean cost per question, and its branches.
 
-    ``expected`` is the accuracy counted in the choice (``expected_accuracies``); of the recommended plan that
-    of the advice, which is corrected for the choice.
+    ``expected`` is the accuracy counted in the choice (``expected_accuracies``).
     ``seconds`` stay None until records time their paths.
     """
 
@@ -209,8 +208,8 @@ class MixFindings(Finding):
         """The sentence on the worth of a right answer from which the recommended plan pays."""
         if self.pays_from is None:
             return (
-                "A cheaper plan of one branch is probably as accurate, but this pilot does not show it. "
-                "To take it, say what a right answer is worth: --value-per-correct."
+                "keff expects a cheaper plan of one branch to be as accurate. To take it, say what a right "
+                "answer is worth: --value-per-correct."
             )
         if self.pays_from <= 0:
             return "No plan of one branch is cheaper."
@@ -240,8 +239,10 @@ class MixFindings(Finding):
         yield f"{advice.verdict.capitalize()}: {advice.because}."
         yield f"  {advice.plan.policy}"
         if math.isfinite(advice.cost_ratio.value):
-            told = advice.accuracy.percent()
-            yield f"Expected accuracy {told}, corrected for picking the best of many plans."
+            luck = round(100 * (advice.plan.expected - advice.accuracy.value), 1)
+            told = f"{abs(luck):.1f} points {'below' if luck > 0 else 'above'} its adjusted accuracy"
+            why = f", {told}, since keff picked it as the best of many" if luck else ""
+            yield f"Expected accuracy {advice.accuracy.percent()}{why}."
             if advice.plan.policy != self.best_single.policy:
                 held = advice.cost_ratio, advice.accuracy_difference
                 yield self._against("the best plan of one branch", self.best_single, *held)
@@ -288,7 +289,7 @@ class MixFindings(Finding):
         head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "pays from")
         title = (
             "The best plans on this pilot. Adjusted: the accuracy that keff expects on other questions, with "
-            "what votes gained on other workloads; for the recommended plan also corrected for picking it. "
+            "what votes gained on other workloads. "
             f"Pays from: what a right answer must be worth, in {self.cost_unit}, for the plan to pay."
         )
         yield "\n" + text_table([head, *plans], title)

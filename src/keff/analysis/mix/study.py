@@ -194,18 +194,15 @@ class MixAnalysis:
         shares = plan.weights(len(self.group.branches))
         luck = 0.0 if self.luck is None else float(shares**2 @ self.luck)
         noise = luck + plan.error**2
-        if self.tried is not None and plan.kind == "single" and luck == 0:
-            accuracy = self.tried[plan.branches[0]].alone.right(plan.most[0])
-        else:
-            accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids, noise=noise)
-        cost = interval_mean(np.asarray(plan.cost, np.float64), self.ids)
+        accuracy = mean_share(np.asarray(plan.accuracy, np.float64), self.ids, noise=noise)
+        cost = interval_mean(np.asarray(plan.cost, np.float64), self.ids).interval
+        if self.tried is not None and plan.kind == "single":
+            alone, tries = self.tried[plan.branches[0]].alone, plan.most[0]
+            accuracy, cost = accuracy if luck else alone.right(tries), alone.spent(tries)
         if not plan.within(self.recorded):
             accuracy = replace(accuracy, method=f"{accuracy.method}; paths beyond the recorded are predicted")
         names = tuple(self.group.names[branch] for branch in plan.branches)
-        expected = float(self.table.expected[place])
-        if self.claims is not None and place == self.choice.taken:
-            expected = self.claims.accuracy.value
-        return PlanLine(plan.spec, plan.kind, names, accuracy, expected, cost.interval)
+        return PlanLine(plan.spec, plan.kind, names, accuracy, float(self.table.expected[place]), cost)
 
     def findings(self, dropped: tuple[DroppedBranch, ...] = ()) -> MixFindings:
         """Return the findings of the analysis."""
@@ -307,7 +304,7 @@ class MixAnalysis:
         if len(taken.branches) == 1:
             model = self.group.names[self.table.plans[self.choice.best].branches[0]]
             why = "it asks another model than the best plan of one branch"
-            nothing = "no other plan is as accurate and cheaper on this pilot"
+            nothing = "on other questions keff expects no cheaper plan to be as accurate"
             shown = why if taken.branches[0] != model else ""
             return "one branch is enough", None, _join_sentences(shown, declined or nothing)
         split = ""
@@ -331,23 +328,27 @@ class MixAnalysis:
         return "does not save", None, _join_sentences(why, split, declined)
 
     def _declined(self) -> str:
-        """Return a sentence on a plan that looks better but is declined, and why; empty for none."""
-        accuracy, cost = self.table.mean_accuracy, self.table.mean_cost
-        taken = self.choice.taken
-        better = (cost < cost[taken] * (1 - EQUAL)) & (accuracy >= accuracy[taken] - EQUAL)
-        if not better.any():
-            return ""
-        place = int(np.argmax(np.where(better, accuracy - EQUAL * cost / cost.max(), -1)))
-        predicted = not self.table.measured[place] and self.settings.aim.value_per_correct is None
-        many = "the best of many plans is partly lucky, and may be worse on other questions"
-        more = (
-            "it draws more paths than you recorded, and keff takes such plans with --value-per-correct only"
-        )
-        gain = f"{100 * (accuracy[place] - accuracy[taken]):+z.1f} points"
-        return (
-            f"on this pilot {self.table.plans[place].spec} looks better ({gain}, at "
-            f"{cost[place] / cost[taken]:.0%} of the cost), but {more if predicted else many}"
-        )
+        """Return a sentence on a cheaper plan that is as accurate but declined, and why; empty for none."""
+        table, taken = self.table, self.choice.taken
+        cost, many = table.mean_cost, f"these {self.group.n:,} questions do not rule out that it is worse"
+        for accuracy, told in (
+            (table.expected, "on other questions keff expects {} to be as accurate"),
+            (table.mean_accuracy, "on this pilot {} was as accurate"),
+        ):
+            better = table.cheaper(taken) & (accuracy >= accuracy[taken] - EQUAL)
+            if better.any():
+                place = int(np.argmax(np.where(better, accuracy - EQUAL * cost / cost.max(), -1)))
+                if not table.measured[place] and self.settings.aim.value_per_correct is None:
+                    why = (
+                        "it draws more paths than you recorded, and keff takes such plans with "
+                        "--value-per-correct only"
+                    )
+                else:
+                    why = many if accuracy is table.expected else "keff expects less of it on other questions"
+                gain = f"{100 * (accuracy[place] - accuracy[taken]):+z.1f} points"
+                saved = f"at {cost[place] / cost[taken]:.0%} of the cost"
+                return f"{told.format(table.plans[place].spec)} ({gain}) {saved}, but {why}"
+        return ""
 
     def _notes(self) -> Iterator[Note]:
         """Yield warnings on the branches, the questions and the recommended plan."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations, product
-from typing import NamedTuple
 
 import numpy as np
 
-from keff.analysis.decision.tries import TryFigures, Verdicts
+from keff.analysis.decision.tries import TryCurves, TryFigures, Verdicts
 from keff.analysis.mix.search import CandidatePlan, undominated
 from keff.records import frozen
-from keff.stats.models.tries import fail_and_solve_chances, tries_made, until_passed
+from keff.stats.models.tries import fail_and_solve_chances, tries_made
 from keff.stats.votes import FloatArray
 
 # Tries of a branch that are tried: between larger neighbours plans differ little.
@@ -21,23 +20,12 @@ LADDER = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 EVERY_ORDER = 6
 
 
-class TryCurves(NamedTuple):
-    """What at most 0, 1, ... T tries do on each question, each [n, T + 1].
-
-    ``solved`` is the chance that a right answer passes, ``failing`` that all fail, ``spent`` the mean cost.
-    """
-
-    solved: FloatArray
-    failing: FloatArray
-    spent: FloatArray
-
-
 @frozen
 class BranchTries:
     """What tries of a branch do, and its figures ``alone``.
 
-    ``measured`` is over the orders of the recorded tries, and beyond them by the law of tries; ``expected``
-    by the law throughout, given the question's own tries.
+    ``measured`` is that of the recorded tries, where it is known which are right; ``expected`` by the law of
+    tries throughout, given the question's own.
     """
 
     alone: TryFigures
@@ -46,33 +34,17 @@ class BranchTries:
 
     @classmethod
     def of(cls, verdicts: Verdicts, cost: FloatArray, most: int, false_accept: float) -> BranchTries:
-        """Return the figures of a branch with ``cost`` [n, K] of each try."""
-        passed, k = verdicts.passed, verdicts.passed.shape[1]
-        right, hidden = verdicts.solved, verdicts.hidden(false_accept)
-        alone = TryFigures.of(verdicts, most, false_accept)
-        law = alone.law
-        kinds, back = np.unique(np.stack([right.sum(axis=1), verdicts.made]), axis=1, return_inverse=True)
-        wrong = np.stack([law.after(count, made, most) for count, made in kinds.T.tolist()])
-        failing, solved = (each[back.ravel()] for each in fail_and_solve_chances(wrong, false_accept))
-        expected = TryCurves(solved, failing, cost.mean(axis=1, keepdims=True) * tries_made(failing))
-        if verdicts.ended:
-            # Another branch meets a question whose further tries nobody saw.
-            return cls(alone, expected, expected)
-        here = most if most < k else k
-        seen_failing = 1 - until_passed(passed.astype(np.float64), passed)[:, : here + 1]
-        seen = until_passed(right.astype(np.float64), passed)[:, : here + 1]
-        if hidden > 0:
-            seen_failing, seen = failing[:, : here + 1], solved[:, : here + 1]
-        spent = until_passed(cost, passed)[:, : here + 1]
-        # Where all recorded tries failed, further ones go on as the law says of such a question.
-        further, found = fail_and_solve_chances(np.atleast_2d(law.after(0, k, most - here)), false_accept)
-        left, each = seen_failing[:, [here]], cost.mean(axis=1, keepdims=True)
-        measured = TryCurves(
-            np.hstack([seen, seen[:, [here]] + left * found[:, 1:]]),
-            np.hstack([seen_failing, left * further[:, 1:]]),
-            np.hstack([spent, spent[:, [here]] + left * each * np.cumsum(further[:, :-1], axis=1)]),
-        )
-        return cls(alone, measured, expected)
+        """Return the figures of a branch with ``cost`` [n, K] of each try, or [n, 1] of any."""
+        each = cost.mean(axis=1, keepdims=True)
+        if cost.shape != verdicts.passed.shape:
+            cost = np.broadcast_to(each, verdicts.passed.shape)
+        alone = TryFigures.of(verdicts, most, false_accept, cost)
+        counts = np.stack([verdicts.solved.sum(axis=1), verdicts.made])
+        kinds, back = np.unique(counts, axis=1, return_inverse=True)
+        wrong = np.stack([alone.law.after(count, made, most) for count, made in kinds.T.tolist()])
+        failing, solved = (values[back.ravel()] for values in fail_and_solve_chances(wrong, false_accept))
+        expected = TryCurves(solved, failing, each * tries_made(failing))
+        return cls(alone, alone.here if alone.known else expected, expected)
 
 
 def try_plans(
@@ -82,7 +54,7 @@ def try_plans(
 
     ``cost`` [A] of a try says which branches are dearer.
     """
-    most = branches[0].measured.solved.shape[1] - 1
+    most = branches[0].expected.solved.shape[1] - 1
     ladder = sorted({tries for tries in (*LADDER, most) if tries <= most})
     every = range(len(branches))
     for branch, tries in product(every, ladder):
