@@ -16,9 +16,11 @@ from keff.errors import UsageError
 
 
 def table(file: Path, verdicts: np.ndarray, gold: list[str] | None) -> Path:
-    """Write a row per judge and question, judge after judge."""
+    """Write a row per judge and question, judge after judge; none for a verdict of None."""
     lines = ["id,judge,answer" + (",gold_answer" if gold else "")]
     for judge, question in itertools.product(range(verdicts.shape[1]), range(len(verdicts))):
+        if verdicts[question, judge] is None:
+            continue
         end = f",{gold[question]}" if gold else ""
         lines.append(f"q{question},judge {'abcdefgh'[judge]},{verdicts[question, judge]}{end}")
     file.write_text("\n".join(lines) + "\n")
@@ -40,31 +42,81 @@ def panel_of(file: Path) -> Panel:
     return found
 
 
-def test_agreement_and_worth_are_those_of_their_definitions(tmp_path: Path) -> None:
+def c_by_definition(right: np.ndarray) -> float:
+    """Return 1 - (half the chance that two judges differ on a question) / (that on two), each pair alike."""
+    n, k = right.shape
+    within = [np.nanmean((right[:, i] - right[:, j]) ** 2) for i, j in itertools.combinations(range(k), 2)]
+    apart = [
+        np.nanmean(((right[:, [i]] - right[:, j]) ** 2)[~np.eye(n, dtype=bool)])
+        for i, j in itertools.product(range(k), repeat=2)
+    ]
+    return float(1 - np.mean(within) / np.mean(apart))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_agreement_and_worth_are_those_of_their_definitions(tmp_path: Path, share: float) -> None:
+    """Where all is judged, and where half of the cells are missing."""
     said, gold = verdicts([0.9, 0.8, 0.7, 0.7])
     said[:, 3] = np.where(np.arange(200) < 150, said[:, 2], said[:, 3])
-    found = panel_of(table(tmp_path / "judges.csv", said, gold))
-    pairs = list(itertools.combinations(range(4), 2))
-    agree = np.mean([said[:, one] == said[:, other] for one, other in pairs])
+    given = np.random.default_rng(1).random(said.shape) < share
+    found = panel_of(table(tmp_path / "judges.csv", np.where(given, said, None), gold))
+    alike = np.array(
+        [
+            [
+                (row[i] == row[j]) if both[i] and both[j] else np.nan
+                for i, j in itertools.permutations(range(4), 2)
+            ]
+            for row, both in zip(said, given, strict=True)
+        ]
+    )
+    agree = np.mean([np.nanmean(row) for row in alike if not np.all(np.isnan(row))])
     assert found.agreement.value == pytest.approx(agree)
-    chance = sum(np.mean(said == letter) ** 2 for letter in "AB")
+    chance = sum(np.mean(said[given] == letter) ** 2 for letter in "AB")
     kappa = (agree - chance) / (1 - chance)
     assert found.k_eff_agreement.value == pytest.approx(4 / (1 + 3 * kappa))
-    right = (said == np.array(gold)[:, None]).astype(float)
-    p, share = right.mean(), right.mean(axis=1)
-    assert found.k_eff is not None
-    # The pooled c gives p (1 - p) / Var(S / K) exactly; its unbiased version differs by 1/n.
-    assert found.k_eff.value == pytest.approx(p * (1 - p) / share.var(), rel=0.02)
-    for place, judge in enumerate(found.judges):
+    right = np.where(given, said == np.array(gold)[:, None], np.nan)
+    whole = 4 / (1 + 3 * c_by_definition(right))
+    assert found.k_eff is not None and found.k_eff.limits is not None
+    assert found.k_eff.value == pytest.approx(whole)
+    assert found.k_eff.limits[0] < whole < found.k_eff.limits[1]
+    judges = sorted(found.judges, key=lambda judge: judge.name)
+    for place, judge in enumerate(judges):
         others = np.delete(np.arange(4), place)
-        left = right[:, others]
-        worth = left.mean() * (1 - left.mean()) / left.mean(axis=1).var()
-        assert judge.adds == pytest.approx(p * (1 - p) / share.var() - worth)
-        assert judge.agreement == pytest.approx(
-            np.mean([np.mean(said[:, place] == said[:, other]) for other in others])
-        )
-        assert judge.accuracy is not None and judge.accuracy.value == pytest.approx(right[:, place].mean())
-    assert (found.judges[2].nearest, found.judges[3].nearest) == ("judge d", "judge c")
+        # Three are worth at most three, also where chance makes c negative.
+        left = min(3 / (1 + 2 * c_by_definition(right[:, others])), 3)
+        assert judge.adds == pytest.approx(whole - left)
+        pairs = [
+            both
+            for both, (i, _) in zip(alike.T, itertools.permutations(range(4), 2), strict=True)
+            if i == place
+        ]
+        assert judge.agreement == pytest.approx(np.mean([np.nanmean(pair) for pair in pairs]))
+        assert judge.accuracy is not None
+        assert judge.accuracy.value == pytest.approx(np.nanmean(right[:, place]))
+        assert judge.answered == pytest.approx(given[given.any(axis=1), place].mean())
+    assert (judges[2].nearest, judges[3].nearest) == ("judge d", "judge c")
+
+
+def test_a_judge_who_abstains_is_like_one_who_was_not_asked(tmp_path: Path) -> None:
+    """Neither is wrong: a judge of 90% who answers half of the questions is no worse for it."""
+    said, gold = verdicts([0.7, 0.9, 0.7, 0.7, 0.7])
+    given = np.random.default_rng(2).random(said.shape) < [1, 0.5, 1, 1, 0.3]
+    silent = panel_of(table(tmp_path / "silent.csv", np.where(given, said, ""), gold))
+    absent = panel_of(table(tmp_path / "absent.csv", np.where(given, said, None), gold))
+    assert silent == absent
+    assert silent.best == "judge b" and silent.best_accuracy == pytest.approx(0.9, abs=0.05)
+    assert silent.k_eff is not None and silent.k_eff.limits is not None
+    assert silent.k_eff.limits[1] <= 5 and silent.k_eff.value > 3.5
+    # What a vote gains is judged where judge b answered, with those who answered there.
+    right = (said == np.array(gold)[:, None])[given[:, 1]]
+    margin = (given[given[:, 1]] * (2 * right - 1)).sum(axis=1)
+    vote = np.where(margin == 0, 0.5, margin > 0).mean()
+    assert silent.votes[0].accuracy == pytest.approx(vote, abs=0.01)
+    done = command("combine", tmp_path / "absent.csv")
+    assert done.returncode == 0
+    assert "questions lack the path of some slot or judge and count in the panel" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_equal_judges_who_err_apart_beat_the_best_one(tmp_path: Path) -> None:
@@ -74,7 +126,8 @@ def test_equal_judges_who_err_apart_beat_the_best_one(tmp_path: Path) -> None:
     whole = next(vote for vote in found.votes if vote.vote == "vote of all")
     assert whole.accuracy == pytest.approx(0.929, abs=0.045)
     assert found.k_eff is not None and found.k_eff.limits is not None
-    assert found.k_eff.limits[0] < 7 < found.k_eff.limits[1]
+    # No seven judges are worth more than seven, whatever chance makes of c.
+    assert 5 < found.k_eff.limits[0] < found.k_eff.limits[1] == 7
 
 
 def test_copies_of_a_judge_add_nothing_and_the_best_is_asked_alone(tmp_path: Path) -> None:
@@ -139,7 +192,7 @@ def test_a_judge_twice_and_another_are_no_better_than_that_judge(tmp_path: Path)
     ("judges", "labelled", "said"),
     [
         (1, 200, "a panel needs two"),
-        (3, 3, "3 questions with a gold answer and a verdict"),
+        (3, 3, "3 questions with a gold answer are too few"),
     ],
 )
 def test_what_is_too_little_says_what_is_needed(
@@ -151,12 +204,20 @@ def test_what_is_too_little_says_what_is_needed(
         keff.combine(file)
 
 
-def test_questions_that_lack_a_judge_are_left_out_and_said(tmp_path: Path) -> None:
-    file = table(tmp_path / "judges.csv", *verdicts([0.8, 0.7, 0.7]))
-    lines = file.read_text().splitlines()
-    file.write_text("\n".join(line for line in lines if not line.startswith(("q0,judge b", "q7,judge c"))))
-    found = keff.combine(file)
-    assert found.n == 198
-    assert "2 of 200 questions lack" in next(
-        note.message for note in found.warnings if note.code == "missing_sources"
-    )
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("scale", "judge c answers '10', .* Bring all judges to one scale"),
+        ("alone", "judge c answered no question that another judge answered"),
+    ],
+)
+def test_judges_who_cannot_be_compared_are_refused(tmp_path: Path, cells: str, said: str) -> None:
+    given, gold = verdicts([0.8, 0.7, 0.7])
+    if cells == "scale":
+        given = given.astype(object)
+        given[:, 2] = np.where(given[:, 2] == "A", "10", "90")
+    else:
+        first = np.arange(200)[:, None] < 100
+        given = np.where(first == (np.arange(3) < 2), given, None)
+    with pytest.raises(UsageError, match=said):
+        keff.combine(table(tmp_path / "judges.csv", given, gold))

@@ -108,6 +108,14 @@ def test_k_eff_of_one_path_that_knows_its_chance_is_the_closed_form() -> None:
     assert found.value == pytest.approx(m / (1 - m) / (one / (1 - one)), rel=0.02)
 
 
+def test_independent_paths_that_abstain_at_random_are_worth_as_many_as_they_are() -> None:
+    """Also where abstentions make half of all paths wrong, so that a plain one tells nothing."""
+    rng = np.random.default_rng(2)
+    voting = (rng.random((20_000, 5)) < 0.65).astype(float)
+    votes = Votes.from_correct(((rng.random(voting.shape) < 0.77) & (voting > 0)).astype(int))
+    assert k_eff_deflection(votes, voting, voting=voting).value == pytest.approx(5, rel=0.03)
+
+
 def test_an_abstention_of_a_wrong_path_counts_for_it() -> None:
     right = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 1, 1]] * 5)
     votes = Votes.from_correct(right)

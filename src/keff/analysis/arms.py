@@ -65,7 +65,9 @@ def open_arm(text: str, opening: Opening | None = None) -> Record:
     path, choice = _path_and_part(text)
     if _SLOTS.fullmatch(choice):
         record = open_record(path, opening)
-        return replace(record, path=text, ballot=_only(record, _slot_set(choice)))
+        chosen, gaps = _slot_set(choice), record.with_gaps
+        kept = None if gaps is None else _only(record.path, gaps, chosen)
+        return replace(record, path=text, ballot=_only(record.path, record.ballot, chosen), with_gaps=kept)
     record = open_record(Path(text), opening)
     return replace(record, path=text) if choice else record
 
@@ -246,14 +248,11 @@ def _slot_set(text: str) -> set[int]:
     return chosen
 
 
-def _only(record: Record, chosen: set[int]) -> Ballot:
-    ballot = record.ballot
+def _only(path: str, ballot: Ballot, chosen: set[int]) -> Ballot:
     own = np.zeros(ballot.votes.k, np.int64) if ballot.votes.slots is None else ballot.votes.slots
     columns = np.flatnonzero(np.isin(own, sorted(chosen)))
     if columns.size == 0:
-        raise UsageError(
-            f"{record.path} has no path of slots {sorted(chosen)}: it has {np.unique(own).tolist()}"
-        )
+        raise UsageError(f"{path} has no path of slots {sorted(chosen)}: it has {np.unique(own).tolist()}")
     votes = ballot.votes.paths(columns)
     if np.unique(own[columns]).size == 1:
         votes = replace(votes, slots=None)

@@ -46,21 +46,23 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
     where no slot differs from any other. Without gold answers only the agreement of several slots is known.
     Raises UsageError for one prompt without gold answers, for one path, or fewer clusters than folds.
     """
-    votes = record.ballot.votes
-    several = votes.slots is not None and votes.answers is not None
-    if votes.correct is None and several:
-        return _agreement_only(record, panel_of(record, seed))
-    if votes.correct is None:
+    votes = (record.with_gaps or record.ballot).votes
+    if votes.correct is None and votes.slots is None:
         raise UsageError(f"{record.path} has no gold answers: weights cannot be learned or judged")
     if votes.k < 2:
         raise UsageError(f"{record.path} has one path of each question: a panel needs two judges or more")
-    if votes.n_clusters < FOLDS:
-        of = "a gold answer and a verdict of every judge" if several else "gold answers"
+    panel = panel_of(record, seed) if votes.slots is not None else None
+    if votes.correct is not None and votes.n_clusters < FOLDS:
+        of = "gold answers" if panel is None else "a gold answer"
         raise UsageError(
             f"{record.path}: {votes.n_clusters} questions with {of} are too few to judge votes: "
             f"record {FOLDS}, or leave the gold answers out to see agreement alone"
         )
-    panel = panel_of(record, seed) if several else None
+    whole = record.ballot.votes
+    if whole.correct is None or whole.n_clusters < FOLDS or not _mostly_whole(record):
+        assert panel is not None
+        return _panel_alone(record, panel)
+    votes = whole
     usable = 0 < votes.p < 1 and anova_c(votes) < 1
     weights, pruning = judged(votes, seed, embeddings)
     return Combination(
@@ -81,9 +83,17 @@ def combine_record(record: Record, seed: int = 0, embeddings: FloatArray | None 
     )
 
 
-def _agreement_only(record: Record, panel: Panel) -> Combination:
-    """Return what is known of a panel without gold answers."""
-    votes = record.ballot.votes
+def _mostly_whole(record: Record) -> bool:
+    """Return whether half of the questions or more have all slots or judges."""
+    gaps = record.with_gaps
+    return gaps is None or (
+        gaps.votes is not record.ballot.votes and 2 * record.ballot.votes.n >= gaps.votes.n
+    )
+
+
+def _panel_alone(record: Record, panel: Panel) -> Combination:
+    """Return what is known of a panel without gold answers, or where most questions lack a judge."""
+    votes = (record.with_gaps or record.ballot).votes
     return Combination(
         path=record.path,
         n=votes.n,
@@ -102,11 +112,13 @@ def _agreement_only(record: Record, panel: Panel) -> Combination:
 def _deflection_worth(votes: Votes, seed: int) -> tuple[DeflectionWorth, ...]:
     """Return K_eff by deflection of plain, abstention-weighted and confidence-weighted votes.
 
-    A path of chance p weighs max(2p - 1, 0): of all weights those separate most (Cauchy-Schwarz).
+    A path of chance p weighs max(2p - 1, 0): of all weights those separate most (Cauchy-Schwarz). Plain
+    votes are the paper's, where an abstention is wrong; of the others it has weight 0, in K paths as in one.
     """
     ones = np.ones((votes.n, votes.k))
-    kinds = {"plain": ones}
+    found = [DeflectionWorth("plain", k_eff_deflection(votes, ones, seed))]
     voting = ones if votes.answers is None else (votes.answers >= 0).astype(np.float64)
+    kinds = dict[str, FloatArray]()
     if not voting.all():
         kinds["abstentions at weight 0"] = voting
     for name, given in votes.rated.items():
@@ -115,7 +127,8 @@ def _deflection_worth(votes: Votes, seed: int) -> tuple[DeflectionWorth, ...]:
             continue
         chances = cross_fit(votes, given, np.random.default_rng(seed))[0]
         kinds[f"weighted by {name}"] = voting * np.maximum(2 * chances - 1, 0.0)
-    return tuple(DeflectionWorth(name, k_eff_deflection(votes, w, seed)) for name, w in kinds.items())
+    found += [DeflectionWorth(name, k_eff_deflection(votes, w, seed, voting)) for name, w in kinds.items()]
+    return tuple(found)
 
 
 def judged(

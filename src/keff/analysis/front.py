@@ -249,7 +249,7 @@ def combine(
 
     Example: ``keff.combine("small.jsonl").weights[0].gain``.
     """
-    record = by_column(read(source, how))
+    record = by_column(read(source, how, gaps=True))
     if embeddings is None:
         return combine_record(record)
     named = isinstance(embeddings, str | Path)
@@ -258,11 +258,11 @@ def combine(
     )
 
 
-def read(source: object, how: Any, *, texts: bool = False) -> Record:
+def read(source: object, how: Any, *, texts: bool = False, gaps: bool = False) -> Record:
     """Return the record of a source; a string may be ``PATH#PART``, as on the command line."""
     if isinstance(source, str | Path):
-        return arms.open_arm(str(source), opening_of(how, texts=texts))
-    return record_of(source, how)
+        return arms.open_arm(str(source), replace(opening_of(how, texts=texts), gaps=gaps))
+    return record_of(source, how, gaps=gaps)
 
 
 def c(source: object, *, level: float = 0.95, **how: Unpack[SourceOptions]) -> Interval:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -16,13 +17,13 @@ from keff.errors import UsageError
 from keff.reading.open import Record
 from keff.reading.questions import Coded
 from keff.records import Interval
-from keff.stats.branches.slots import slot_accuracies
-from keff.stats.branches.weights import Rule, cross_fitted_credit, slot_weights
+from keff.stats.branches.pairwise import Together, c_of_judges
+from keff.stats.branches.weights import cautious_share, cross_fitted_credit, slot_weights
 from keff.stats.intervals import bootstrap_means, interval_c, mean_share
 from keff.stats.resampling import FOLDS, clustered_se
-from keff.stats.votes import FloatArray, IntArray, Votes
-from keff.stats.voting.choose import k_eff, k_eff_block, k_eff_interval
-from keff.stats.voting.correlation import equal_pairs, fleiss_kappa
+from keff.stats.votes import BoolArray, FloatArray, IntArray, Votes, cluster_numbers
+from keff.stats.voting.choose import k_eff
+from keff.stats.voting.correlation import equal_pairs
 
 # Splits into folds whose outcomes are averaged: one split moves a gain by as much as a point.
 SPLITS = 5
@@ -33,6 +34,9 @@ FEW_JUDGES = 3
 # Of more different answers the share of each is as good as known, and chance agreement next to nothing.
 CLOSED = 50
 
+# A judge of whose answers others never give so many, though it repeats them, answers on another scale.
+OTHER_SCALE = 0.9
+
 # Standard errors by which a panel has to beat the best judge: 5% one-sided, for the best of four votes.
 SURE = 2.24
 
@@ -40,17 +44,25 @@ SURE = 2.24
 def panel_of(record: Record, seed: int = 0) -> Panel:
     """Return what a panel is worth, the slots of a record with answers.
 
-    Of several paths of a slot the first is its verdict. A judge who always answers the same, whatever is
-    right, is set aside: it would pass for one who errs independently. Without gold answers, or with fewer
-    questions than folds, no vote is judged. Raises UsageError where fewer than two judges are left.
+    Of several paths of a slot the first is its verdict. A judge counts on the questions that it answered. A
+    judge who always answers the same, whatever is right, is set aside: it would pass for one who errs
+    independently. Without gold answers, or with fewer questions than folds, no vote is judged. Raises
+    UsageError where fewer than two judges are left, where one shares no question with another, and where
+    they answer on different scales.
     """
-    ballot, slots = record.ballot, record.ballot.votes.slots
+    ballot = record.with_gaps or record.ballot
+    slots = ballot.votes.slots
     assert slots is not None
     names = record.branches or tuple(f"slot {slot}" for slot in np.unique(slots).tolist())
     first = np.unique(slots, return_index=True)[1].astype(np.int64)
     everyone, keys = ballot.votes.paths(first), Coded(ballot.keys.codes[:, first], ballot.keys.names)
     codes = np.asarray(keys.codes, np.int64)
-    alike, constant = _pairs_alike(codes), _constant_answers(everyone, keys)
+    if everyone.answers is None:
+        # Verdicts alone: two judges agree where both are right, or both wrong.
+        codes = everyone.scored()
+        everyone = replace(everyone, answers=codes)
+    alike, constant = _pairs_alike(codes), _constant_answers(everyone, codes, keys)
+    _check(record.path, names, codes, keys, alike)
     left = [place for place, answer in enumerate(constant) if answer is None]
     if len(left) < 2:
         always = ", ".join(name for name, answer in zip(names, constant, strict=True) if answer is not None)
@@ -61,35 +73,58 @@ def panel_of(record: Record, seed: int = 0) -> Panel:
     vary = np.array(left, np.int64)
     votes, said = everyone.paths(vary), codes[:, vary]
     known = votes.correct is not None
-    worth = _right_worth if known else _kappa_worth
-    basis: Votes = votes if known else Votes(said, None)
-    columns, whole = np.arange(vary.size), worth(basis)
-    adds = {place: whole - worth(basis.paths(columns[vary != place])) for place in left}
+    worth = _worth_by_right(votes) if known else _worth_by_agreement(said)
+    columns, whole = np.arange(vary.size), worth(np.ones(vary.size, np.bool_))
+    adds = {place: whole - worth(columns != column) for column, place in enumerate(left)}
     judges = tuple(
         _judge(everyone, names, place, alike, adds.get(place), constant[place]) for place in range(len(names))
     )
     members = tuple(names[place] for place in left)
     panels = _votes(votes, members, seed) if known and votes.n_clusters >= FOLDS else None
+    best = int(np.argmax(slot_weights(votes, "best_slot", abstain=True))) if known else None
+    accuracy = None if best is None else judges[left[best]].accuracy
     return Panel(
         judges=judges,
-        agreement=mean_share(_agreeing(said), votes.clusters),
-        k_eff_agreement=_agreement_worth(said, votes, seed),
-        k_eff=k_eff_interval(votes.k, interval_c(votes).interval) if known else None,
-        best=members[int(np.argmax(slot_accuracies(votes)))] if known else None,
+        agreement=_agreement(said, votes),
+        k_eff_agreement=_k_eff_agreement(said, votes, seed),
+        k_eff=_k_eff(votes) if known else None,
+        best=None if best is None else members[best],
         best_accuracy=None if panels is None else panels[0],
         votes=() if panels is None else panels[1],
-        recommended=None if panels is None else _recommended(panels[1], float(slot_accuracies(votes).max())),
+        recommended=None if panels is None or accuracy is None else _recommended(panels[1], accuracy.value),
     )
 
 
-def _constant_answers(votes: Votes, keys: Coded) -> list[str | None]:
+def _check(path: str, names: tuple[str, ...], codes: IntArray, keys: Coded, alike: FloatArray) -> None:
+    """Raise UsageError for a judge who shares no question with another, or answers on another scale."""
+    for place, name in enumerate(names):
+        if np.all(np.isnan(np.delete(alike[place], place))):
+            raise UsageError(
+                f"{path}: {name} answered no question that another judge answered, so keff cannot compare "
+                "them: leave its rows out"
+            )
+        own = codes[codes[:, place] >= 0, place]
+        others = np.delete(codes, place, axis=1)
+        used, times = np.unique(own, return_counts=True)
+        alone = ~np.isin(used, others)
+        if 2 * used.size <= own.size and times[alone].sum() > OTHER_SCALE * own.size:
+            shown = ", ".join(repr(keys.names[code]) for code in used[alone][:3].tolist())
+            raise UsageError(
+                f"{path}: {name} answers {shown}, which no other judge ever does. Bring all judges to one "
+                "scale first, for example good or bad by a limit for each"
+            )
+
+
+def _constant_answers(votes: Votes, codes: IntArray, keys: Coded) -> list[str | None]:
     """Return the answer that each judge always gives; None where answers vary, or all are right or wrong."""
-    codes = np.asarray(keys.codes, np.int64)
-    same = (codes == codes[0]).all(axis=0) & (codes[0] >= 0)
-    if votes.correct is not None:
-        same &= np.ptp(votes.correct, axis=0) > 0
-    given: list[int] = np.where(same & (votes.n > 1), codes[0], -1).tolist()
-    return [None if code < 0 else keys.names[code] for code in given]
+    found = list[str | None]()
+    for place in range(votes.k):
+        given = codes[:, place] >= 0
+        own = codes[given, place]
+        right = None if votes.correct is None else votes.correct[given, place]
+        same = own.size > 1 and not np.ptp(own) and (right is None or np.ptp(right) > 0)
+        found.append(keys.names[int(own[0])] if same else None)
+    return found
 
 
 def _judge(
@@ -100,13 +135,14 @@ def _judge(
     adds: float | None,
     constant: str | None,
 ) -> Judge:
-    others = np.delete(alike[place], place)
-    nearest = int(np.argmax(np.where(np.arange(votes.k) == place, -1.0, alike[place])))
-    correct = votes.correct
+    nearest, met = int(np.nanargmax(alike[place])), np.isfinite(alike[place])
+    correct, given = votes.correct, votes.answered()[:, place] >= 0
+    clusters = None if votes.clusters is None else votes.clusters[given]
     return Judge(
         name=names[place],
-        accuracy=None if correct is None else mean_share(correct[:, place], votes.clusters),
-        agreement=float(others.mean()),
+        answered=float(given.mean()),
+        accuracy=None if correct is None else mean_share(correct[given, place], clusters),
+        agreement=float(alike[place, met].mean()),
         nearest=names[nearest],
         nearest_agreement=float(alike[place, nearest]),
         adds=adds if adds is not None and math.isfinite(adds) else None,
@@ -114,76 +150,117 @@ def _judge(
     )
 
 
-def _right_worth(votes: Votes) -> float:
-    return k_eff_block(votes) if votes.k > 1 else 1.0
+def _independent(k: int, c: float) -> float:
+    """Return K_eff of K judges, at most K: below 0, c is chance or judges of unequal accuracy."""
+    return min(float(k_eff(k, c)), float(k)) if k > 1 and not math.isnan(c) else 1.0
+
+
+def _worth_by_right(votes: Votes) -> Callable[[BoolArray], float]:
+    """Return K_eff of chosen judges [K], by how far they are right together."""
+    together = Together.of(votes.scored(), votes.answered() >= 0, votes.cluster_ids)
+    return lambda chosen: _independent(int(chosen.sum()), together.c(chosen))
+
+
+def _worth_by_agreement(codes: IntArray) -> Callable[[BoolArray], float]:
+    """Return K_eff of chosen judges [K], if all agreement beyond chance is a shared error."""
+    return lambda chosen: _independent(int(chosen.sum()), _kappa(codes[:, chosen]))
+
+
+def _k_eff(votes: Votes) -> Interval:
+    """Return K_eff of judges with the interval that the correlation of being right leaves it."""
+    given = votes.answered() >= 0
+    right = votes.scored()
+    c = interval_c(votes).interval if given.all() else c_of_judges(right, given, votes.cluster_ids)
+    return c.mapped(lambda value: _independent(votes.k, value), f"from c ({c.method}), at most K")
 
 
 def _pairs_alike(codes: IntArray) -> FloatArray:
-    """Return how often two judges answer a question alike [K, K]; an abstention is like no answer."""
-    same = (codes[:, :, None] == codes[:, None, :]) & (codes >= 0)[:, :, None]
-    return np.asarray(same.mean(axis=0), np.float64)
+    """Return how often two judges answer alike, of the questions that both answered [K, K]; else NaN."""
+    given = codes >= 0
+    both = (given[:, :, None] & given[:, None, :]).sum(axis=0)
+    same = ((codes[:, :, None] == codes[:, None, :]) & given[:, :, None]).sum(axis=0)
+    found = np.where(both > 0, same / np.maximum(both, 1), math.nan)
+    np.fill_diagonal(found, math.nan)
+    return found
 
 
-def _agreeing(codes: IntArray) -> FloatArray:
-    """Return the share of pairs of judges that answer alike, by question [n]."""
-    k = codes.shape[1]
-    return 2 * equal_pairs(codes) / (k * (k - 1))
+def _agreeing(codes: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the share of pairs of answers that are alike, by question, and the number of answers [n]."""
+    size = (codes >= 0).sum(axis=1).astype(np.float64)
+    return 2 * equal_pairs(codes) / np.maximum(size * (size - 1), 1), size
 
 
-def _kappa_worth(votes: Votes) -> float:
-    """Return K / (1 + (K - 1) kappa) of judges, kappa of Fleiss over the answers of all questions."""
-    if votes.k < 2:
-        return 1.0
-    kappa = fleiss_kappa(votes)
-    return float(k_eff(votes.k, 1.0 if math.isnan(kappa) else kappa))
+def _agreement(codes: IntArray, votes: Votes) -> Interval:
+    share, size = _agreeing(codes)
+    paired = size > 1
+    return mean_share(share[paired], None if votes.clusters is None else votes.clusters[paired])
 
 
-def _chance(codes: IntArray) -> float:
-    """Return how often two answers drawn from those of all questions are alike."""
-    share = np.bincount(codes[codes >= 0]) / max(codes.size, 1)
-    return float(share @ share)
+def _kappa(codes: IntArray) -> float:
+    """Return Fleiss' kappa of the answers that were given; 1 where all are the same."""
+    share, size = _agreeing(codes)
+    chance = np.square(np.bincount(codes[codes >= 0]) / max(size.sum(), 1)).sum()
+    return float(_beyond_chance(share[size > 1].mean() if np.any(size > 1) else math.nan, chance))
 
 
-def _worth(agreement: FloatArray | float, chance: FloatArray | float, k: int) -> FloatArray:
-    left = np.maximum(1 - np.asarray(chance), 1e-12)
-    kappa = np.where(left > 1e-9, (np.asarray(agreement) - chance) / left, 1.0)
-    return np.asarray(k_eff(k, kappa), np.float64)
+def _beyond_chance(agreement: FloatArray | float, chance: FloatArray | float) -> FloatArray:
+    left = 1 - np.asarray(chance)
+    return np.where(left > 1e-9, (np.asarray(agreement) - chance) / np.maximum(left, 1e-12), 1.0)
 
 
-def _agreement_worth(codes: IntArray, votes: Votes, seed: int) -> Interval:
+def _k_eff_agreement(codes: IntArray, votes: Votes, seed: int) -> Interval:
     """Return K_eff of agreement, with percentiles over resampled questions."""
     used, number = np.unique(codes[codes >= 0], return_inverse=True)
-    columns = [_agreeing(codes)]
+    share, size = _agreeing(codes)
+    counts = np.zeros((votes.n, used.size if used.size <= CLOSED else 0))
     if used.size <= CLOSED:
-        shares = np.zeros((votes.n, used.size))
-        np.add.at(shares, (np.nonzero(codes >= 0)[0], number), 1 / votes.k)
-        columns += [*shares.T]
-    drawn: FloatArray = bootstrap_means(np.stack(columns, 1), votes.clusters, np.random.default_rng(seed))
-    chance = _chance(codes) if used.size > CLOSED else np.square(drawn[:, 1:]).sum(axis=1)
-    value = _kappa_worth(Votes(codes, None))
-    lo, hi = np.quantile(_worth(drawn[:, 0], chance, votes.k), [0.025, 0.975]).tolist()
-    return Interval(value, min(lo, value), max(hi, value), "from kappa, cluster bootstrap")
+        np.add.at(counts, (np.nonzero(codes >= 0)[0], number), 1.0)
+    columns: FloatArray = np.column_stack([share, (size > 1).astype(np.float64), size, counts])
+    drawn = bootstrap_means(columns, votes.clusters, np.random.default_rng(seed))
+    seen = drawn[(drawn[:, 1] > 0) & (drawn[:, 2] > 0)]
+    chance = np.square(seen[:, 3:] / seen[:, 2:3]).sum(axis=1)
+    if used.size > CLOSED:
+        chance = np.full(len(seen), np.square(np.bincount(codes[codes >= 0]) / size.sum()).sum())
+    kappas: list[float] = _beyond_chance(seen[:, 0] / seen[:, 1], chance).tolist()
+    value = _independent(votes.k, _kappa(codes))
+    lo, hi = np.quantile([_independent(votes.k, each) for each in kappas], [0.025, 0.975]).tolist()
+    return Interval(value, min(lo, value), max(hi, value), "from kappa, cluster bootstrap; at most K")
 
 
-def _votes(votes: Votes, names: tuple[str, ...], seed: int) -> tuple[float, tuple[PanelVote, ...]]:
-    """Return the accuracy of the best judge and of panels, each chosen on the other folds."""
-    rule: Rule = "binary" if votes.answers is None else "plurality"
+def _votes(votes: Votes, names: tuple[str, ...], seed: int) -> tuple[float, tuple[PanelVote, ...]] | None:
+    """Return the accuracy of the best judge and of panels, each chosen on the other folds.
 
-    def credit(learn: Callable[[Votes], FloatArray]) -> FloatArray:
+    Judged where the best judge answered; None where it did on fewer questions than there are folds.
+    """
+
+    def credits(of: Votes, learn: Callable[[Votes], FloatArray]) -> FloatArray:
         parts = [
             cross_fitted_credit(
-                votes, lambda items: learn(votes.take(items)), rule, np.random.default_rng([seed, split])
+                of, lambda items: learn(votes.take(items)), "plurality", np.random.default_rng([seed, split])
             )
             for split in range(SPLITS)
         ]
-        return np.mean(parts, axis=0)
+        return np.stack(parts)
 
-    best = credit(lambda some: slot_weights(some, "best_slot"))
+    def best_judge(some: Votes) -> FloatArray:
+        return slot_weights(some, "best_slot", abstain=True)
+
+    answered = replace(votes, correct=(votes.answered() >= 0).astype(np.int64))
+    there = credits(answered, best_judge)
+    judged = there.any(axis=0)
+    ids = cluster_numbers(votes.cluster_ids[judged], int(judged.sum())) if judged.any() else np.zeros(0, int)
+    if not ids.size or ids.max() + 1 < FOLDS:
+        return None
+
+    def credit(learn: Callable[[Votes], FloatArray]) -> FloatArray:
+        return ((credits(votes, learn) * there).sum(axis=0) / np.maximum(there.sum(axis=0), 1))[judged]
+
+    best = credit(best_judge)
     found = list[PanelVote]()
     for name, learn in learners(votes.k).items():
         own = credit(learn)
         gain = float((own - best).mean())
-        half = float(stdtrit(votes.n_clusters - 1, 0.975)) * clustered_se(own - best, votes.cluster_ids)
+        half = float(stdtrit(int(ids.max()), 0.975)) * clustered_se(own - best, ids)
         taking = tuple(name for name, weight in zip(names, learn(votes), strict=True) if weight > 0)
         limits = Interval(gain, gain - half, gain + half, "cross-fitted, cluster t")
         found.append(PanelVote(name, taking, float(own.mean()), limits))
@@ -195,8 +272,8 @@ def learners(k: int) -> dict[str, Callable[[Votes], FloatArray]]:
     ways: dict[str, Callable[[Votes], FloatArray]] = {
         "vote of all": lambda votes: np.ones(votes.k),
         f"vote of the best {FEW_JUDGES}": _few,
-        "vote by log odds": lambda votes: slot_weights(votes, "log_odds"),
-        "vote by GLS weights": lambda votes: slot_weights(votes, "fisher"),
+        "vote by log odds": lambda votes: slot_weights(votes, "log_odds", abstain=True),
+        "vote by GLS weights": lambda votes: slot_weights(votes, "fisher", abstain=True),
     }
     return {name: learn for name, learn in ways.items() if k > FEW_JUDGES or learn is not _few}
 
@@ -204,14 +281,15 @@ def learners(k: int) -> dict[str, Callable[[Votes], FloatArray]]:
 def _few(votes: Votes) -> FloatArray:
     """Return a vote each for the most accurate judges."""
     weights = np.zeros(votes.k)
-    weights[np.argsort(-slot_accuracies(votes), kind="stable")[:FEW_JUDGES]] = 1.0
+    shares = cautious_share(votes.scored().sum(axis=0), (votes.answered() >= 0).sum(axis=0))
+    weights[np.argsort(-shares, kind="stable")[:FEW_JUDGES]] = 1.0
     return weights
 
 
 def _recommended(votes: tuple[PanelVote, ...], best: float) -> PanelVote | None:
     """Return the panel of the highest gain, where that is above 0 by ``SURE`` standard errors.
 
-    It must also be right more often than each judge is on all questions, the best with ``best``: judges of
+    It must also be right more often than the best judge is on all questions, with ``best``: judges of
     like accuracy change places from fold to fold, and any fixed one of them beats that choice.
     """
     found = max(votes, key=lambda vote: vote.gain.value)

@@ -33,7 +33,7 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Judge every way of combining the paths of one record."""
-    record = by_column(open_arm(path, log.opening(trim=trim, branches=branches)))
+    record = by_column(open_arm(path, log.opening(trim=trim, branches=branches, gaps=True)))
     source = embeddings or run_embeddings(Path(path))
     array = None if source is None else read_embeddings(source, record)
     combined = combine_record(record, seed, array)

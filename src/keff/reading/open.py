@@ -52,8 +52,8 @@ class Opening:
     names the columns of a record of several models (``a,b,c`` or a JSON file). ``partial`` takes a run that
     was broken off as it is; ``rescore`` finds again which answers are right where there is a gold answer,
     whatever the log says. ``sources`` says whether the slots, judges, prompts or branches that paths come
-    from are some of many ("random") or all there are ("fixed"). ``on`` is a Ray cluster whose nodes read the
-    files.
+    from are some of many ("random") or all there are ("fixed"). ``gaps`` reads the questions that lack a slot
+    or judge too, into ``Record.with_gaps``. ``on`` is a Ray cluster whose nodes read the files.
     """
 
     format: str | None = None
@@ -68,6 +68,7 @@ class Opening:
     partial: bool = False
     rescore: bool = False
     sources: SourceKind | None = None
+    gaps: bool = False
     on: str | None = None
 
     @property
@@ -82,7 +83,9 @@ class Record:
     """One record: source, metadata and votes.
 
     ``branches`` names the models or prompts whose paths are its slots, where it holds several. ``sources``
-    says whether these are some of many or all there are, where somebody said so.
+    says whether these are some of many or all there are, where somebody said so. ``with_gaps`` has every
+    question, without an answer where a slot or judge has no path: None where each has all, or nobody asked.
+    Where no question has all, ``ballot`` is the same.
     """
 
     path: str
@@ -90,6 +93,7 @@ class Record:
     ballot: Ballot
     branches: tuple[str, ...] = ()
     sources: SourceKind | None = None
+    with_gaps: Ballot | None = None
 
 
 def named_part(path: Path, opening: Opening) -> tuple[Path, Opening]:
@@ -231,24 +235,36 @@ def record_of_log(log: ReadLog, questions: RecordedQuestions, opening: Opening, 
     names = questions.branch_names
     if len(names) > 1:
         questions = questions.with_branches_as_slots()
-    questions, lacking = questions.in_order_of_slots()
-    trim, stopped = trim_of(log.info, questions, opening)
-    read = ballot(questions, log.reading, trim=trim, format=log.format)
-    votes = check_ballot(read)
+    whole, lacking = questions.in_order_of_slots()
+    gaps = None
+    # A path that holds a score alone has no way to say that it is missing.
+    if lacking and opening.gaps and not any(questions.only_scores):
+        filled = questions.with_all_slots()
+        gaps = check_ballot(ballot(filled, log.reading, trim=opening.trim, format=log.format))
+    if lacking and not len(whole) and gaps is None:
+        raise LogError(
+            "no question has the paths of all slots or judges: name those to read together, or see keff "
+            "noise, which reads what there is"
+        )
+    trim, stopped = trim_of(log.info, whole, opening)
+    if gaps is not None and not len(whole):
+        votes = gaps
+    else:
+        votes = check_ballot(ballot(whole, log.reading, trim=trim, format=log.format))
     if stopped:
         # Under its own code: nobody asked for this trim.
         votes = replace(votes, notes=(stopped, *(note for note in votes.notes if note.code != "trimmed")))
     path = f"{path_text(log.path)}#{name}" if name else path_text(log.path)
     info = replace(log.info, model=names[0]) if len(names) == 1 else log.info
-    notes = (*log.notes, *votes.notes)
+    notes = (*log.notes, *(gaps or votes).notes)
     if lacking:
-        text = (
-            f"{lacking} of {lacking + len(questions)} questions lack the path of some slot or judge and are "
-            "left out: keff noise reads them too"
-        )
-        notes = (*notes, Note("missing_sources", text))
+        text = f"{lacking} of {len(questions)} questions lack the path of some slot or judge"
+        means = "are left out: keff noise reads them too"
+        if gaps is not None:
+            means = "count in the panel with the judges that they have"
+        notes = (*notes, Note("missing_sources", f"{text} and {means}"))
     branches = names if len(names) > 1 else ()
-    return Record(path, info, replace(votes, notes=notes), branches, opening.sources)
+    return Record(path, info, replace(votes, notes=notes), branches, opening.sources, gaps)
 
 
 # What is said of tries that ended at the first that passed.

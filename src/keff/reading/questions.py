@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -380,29 +381,65 @@ class RecordedQuestions(Sequence[Question]):
         """Return the questions that have all slots, these in one order, and how many questions lack some.
 
         Unchanged where every question lists its slots alike, or there is one: what a question lacks are paths
-        then, such as those that a policy did not draw. Raises LogError where none has all.
+        then, such as those that a policy did not draw.
+        """
+        found = self._cells()
+        if found is None:
+            return self, 0
+        places, columns, _ = found
+        whole = np.flatnonzero((places < self.paths).all(axis=1))
+        sizes = np.full(whole.size, columns.size, np.int64)
+        return self._picked(whole, places[whole].ravel(), sizes), len(self) - whole.size
+
+    def with_all_slots(self) -> RecordedQuestions:
+        """Return all questions with their slots in one order, and no answer in place of a path they lack."""
+        found = self._cells()
+        if found is None:
+            return self
+        places, columns, used = found
+        padded = self.without()
+        padded.texts = {}
+        padded.codes = {name: held + array("i", [NO_TEXT]) for name, held in self.codes.items()}
+        padded.numbers = {name: held + held[:1] for name, held in self.numbers.items()}
+        rows = np.arange(len(self))
+        table = padded._picked(rows, places.ravel(), np.full(rows.size, columns.size, np.int64))
+        for name, held in table.numbers.items():
+            kind, none = NUMBERS.get(name, ("d", math.nan))
+            # A question without a list keeps none; of another the path has nothing to count.
+            lacks = ~self.has(name) if name in NUMBERS else np.zeros(rows.size, bool)
+            values = np.frombuffer(held, held.typecode).reshape(places.shape).copy()
+            empty = np.where(lacks[:, None], none, math.nan if kind == "d" else 0)
+            filled = np.where(places < self.paths, values, empty).astype(values.dtype)
+            table.numbers[name] = array(held.typecode, filled.tobytes())
+        slots = np.broadcast_to(used[columns], places.shape).astype(np.int64)
+        table.numbers["slots"] = array("q", slots.tobytes())
+        return table
+
+    def _cells(self) -> tuple[IntArray, IntArray, IntArray] | None:
+        """Return the place of each question's path of each column [n, K], the columns' slots, and all slots.
+
+        A place past the last path is a path that the question lacks. None where no order has to be made.
         """
         slots, sizes = self.flat("slots"), self.sizes
         if slots is None or not sizes.size:
-            return self, 0
+            return None
         slots = np.maximum(slots, 0)
         if not np.ptp(slots):
-            return self, 0
+            return None
         if np.ptp(sizes) == 0 and not np.any(slots.reshape(len(self), -1) != slots[: sizes[0]]):
-            return self, 0
+            return None
         rows = self.path_questions
         order = np.lexsort((slots, rows))
         used, own = np.unique(slots, return_inverse=True)
-        table = np.bincount(rows * used.size + own, minlength=len(self) * used.size).reshape(-1, used.size)
-        whole = np.all(table == table.max(axis=0), axis=1)
-        if not whole.any():
-            raise LogError(
-                f"no question has the paths of all {used.size} slots or judges: name those to read together, "
-                "or see keff noise, which reads what there is"
-            )
-        kept = np.flatnonzero(whole)
-        picked = self._picked(kept, order[whole[rows]], sizes[kept])
-        return picked, len(self) - kept.size
+        cells = np.bincount(rows * used.size + own, minlength=len(self) * used.size)
+        table, starts = cells.reshape(-1, used.size), (np.cumsum(cells) - cells).reshape(-1, used.size)
+        most = table.max(axis=0)
+        columns = np.repeat(np.arange(used.size), most)
+        rank = np.arange(columns.size) - np.repeat(np.cumsum(most) - most, most)
+        places = np.append(order, self.paths)[
+            np.where(rank < table[:, columns], starts[:, columns] + rank, self.paths)
+        ]
+        return places, columns, used
 
     def as_scores(self) -> RecordedQuestions:
         """Return the table without its answers, of which nothing but the number is known."""

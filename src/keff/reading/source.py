@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -75,10 +76,10 @@ def _opening(how: Mapping[str, Any], texts: bool = False) -> Opening:
     return Opening(texts=texts, **{name: value for name, value in how.items() if name in OPENING})
 
 
-def record_of(source: object, how: Fields) -> Record:
+def record_of(source: object, how: Fields, *, gaps: bool = False) -> Record:
     """Return the record of data in memory: a Record, Votes, array, nested lists or frame.
 
-    Raises UsageError with what was expected.
+    ``gaps`` as in ``Opening``. Raises UsageError with what was expected.
     """
     if isinstance(source, Record | Votes):
         unknown(how)
@@ -86,7 +87,7 @@ def record_of(source: object, how: Fields) -> Record:
         return source if isinstance(source, Record) else record_of_votes(source)
     log, opening = log_of(source, how)
     with _keywords(), naming(log.path):
-        return record_of_log(log, log.questions, opening)
+        return record_of_log(log, log.questions, replace(opening, gaps=gaps))
 
 
 def scored_of(source: object, how: Fields, *, apart: bool = False) -> list[RepeatedScores]:

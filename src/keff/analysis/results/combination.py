@@ -30,13 +30,15 @@ class DeflectionWorth(Result):
 class Judge(Result):
     """One judge (prompt, model) of a panel.
 
-    ``accuracy`` is None without gold answers. ``agreement`` is how often another judge answers alike,
+    ``answered`` is the share of questions that it answered, and of these everything else is. ``accuracy`` is
+    None without gold answers. ``agreement`` is how often another judge answers alike,
     ``nearest`` the judge that does so most and ``nearest_agreement`` how often. ``adds`` is by how much K_eff
     falls without it (None: the judge is set aside, or K_eff has no bound). ``constant`` is the answer that
     it always gives, whatever is right, for which it is set aside.
     """
 
     name: str
+    answered: float
     accuracy: Interval | None
     agreement: float
     nearest: str
@@ -60,13 +62,13 @@ class PanelVote(Result):
 
 @frozen
 class Panel(Result):
-    """How many independent judges a panel is worth, and whether it beats the best single one.
+    """How many independent judges a panel is worth, at most all, and whether it beats the best single one.
 
     ``agreement`` is how often two judges answer a question alike; ``k_eff_agreement`` what K judges are worth
     where all agreement beyond chance were a shared error: K / (1 + (K - 1) kappa), Fleiss' kappa. With gold
     answers ``k_eff`` is K / (1 + (K - 1) c) of being right, ``best`` the best judge, ``best_accuracy`` that
-    of a judge chosen on other questions, ``votes`` the panels, and ``recommended`` the one that surely beats
-    it (None: ask ``best`` alone). All these are None and empty without.
+    of a judge chosen on other questions, where it answered, ``votes`` the panels there, and ``recommended``
+    the one that surely beats it (None: ask ``best`` alone). All these are None and empty without.
     """
 
     judges: tuple[Judge, ...]
@@ -82,6 +84,11 @@ class Panel(Result):
     def noun(self) -> str:
         """What its members are called."""
         return "slot" if self.judges[0].name.startswith("slot ") else "judge"
+
+    @property
+    def gaps(self) -> bool:
+        """Whether some judge has no answer to some question."""
+        return any(judge.answered < 1 for judge in self.judges)
 
     @property
     def redundant(self) -> tuple[str, ...]:
@@ -117,10 +124,18 @@ class Panel(Result):
             key=lambda judge: -(judge.agreement if judge.accuracy is None else judge.accuracy.value),
         )
         return [
-            (self.noun, *(["accuracy"] if known else []), "agrees", "adds", "most like"),
+            (
+                self.noun,
+                *(["answers"] if self.gaps else []),
+                *(["accuracy"] if known else []),
+                "agrees",
+                "adds",
+                "most like",
+            ),
             *(
                 (
                     judge.name,
+                    *([percent(judge.answered)] if self.gaps else []),
                     *([percent(judge.accuracy)] if known else []),
                     percent(judge.agreement),
                     "–" if judge.adds is None else f"{judge.adds:+.2f}",
@@ -138,6 +153,8 @@ class Panel(Result):
             spare = self.redundant
             many = f"{len(spare)} of them" if len(spare) > MANY else ", ".join(spare)
             yield f"  You can leave out {'any one of ' if len(spare) > 1 else ''}{many} without loss."
+        if self.gaps:
+            yield "  A question that a judge did not answer does not count for it, neither right nor wrong."
         for judge in self.judges:
             if judge.constant is not None:
                 yield f"  {judge.name} always answers {judge.constant!r}: keff sets it aside."
@@ -148,7 +165,8 @@ class Panel(Result):
                 for found in self.votes
             ]
             best = (f"best {self.noun} alone", percent(self.best_accuracy), "")
-            title = "chosen on other questions than they are judged on"
+            where = f", where the best {self.noun} answered" if self.gaps else ""
+            title = f"chosen on other questions than they are judged on{where}"
             yield f"\n{text_table([head, best, *rows], title)}"
 
 
@@ -185,7 +203,9 @@ class Combination(Finding):
     def line(self) -> str:
         """Return the size of the record and the best cross-fitted gain."""
         if not self.weights:
-            return f"{self.n} questions x {self.k} paths without gold answers"
+            gold = self.panel is not None and self.panel.k_eff is not None
+            lack = "most of them without some judge" if gold else "without gold answers"
+            return f"{self.n} questions x {self.k} paths, {lack}"
         best = max(self.weights, key=lambda row: row.gain)
         return (
             f"{self.n} questions x {self.k} paths. The best weighted vote is {best.scheme} ({best.rule}): "

@@ -55,22 +55,30 @@ class WeightedVote:
     temperature: float | None = None
 
 
-def slot_weights(votes: Votes, scheme: Scheme) -> FloatArray:
+def slot_weights(votes: Votes, scheme: Scheme, *, abstain: bool = False) -> FloatArray:
     """Return the weights [K] that a scheme learns from labelled votes; never negative, not all zero.
 
     "accuracy" is the slot accuracy p (the paper's); "log_odds" ``log_odds_weights`` of (s+1/2)/(n+1);
     "fisher" the positive part of Sigma^-1 (2p-1), Sigma the covariance of slots and a ridge; "best_slot" 1
-    at the most accurate slot, the first of equals. Where a scheme leaves nothing positive, or no slot
-    varies, the weights are uniform.
+    at the slot of the highest ``cautious_share``, the first of equals. Where a scheme leaves nothing
+    positive, or no slot varies, the weights are uniform. Paths that ``abstain`` do not count; else they are
+    wrong.
     """
-    raw = p = slot_accuracies(votes)
+    given = votes.answered() >= 0 if abstain else np.ones((votes.n, votes.k), np.bool_)
+    s, n = votes.scored().sum(axis=0), given.sum(axis=0)
+    raw = s / np.maximum(n, 1)
     if scheme == "log_odds":
-        raw = log_odds_weights((p * votes.n + 0.5) / (votes.n + 1))
+        raw = log_odds_weights((s + 0.5) / (n + 1))
     elif scheme == "fisher":
-        raw = _fisher(votes)
+        raw = _fisher(np.where(given, 2.0 * votes.scored() - 1, 0.0))
     elif scheme == "best_slot":
-        raw = np.eye(votes.k)[int(np.argmax(p))]
+        raw = np.eye(votes.k)[int(np.argmax(cautious_share(s, n)))]
     return raw if np.any(raw > 0) else np.ones(votes.k)
+
+
+def cautious_share(right: ArrayLike, of: ArrayLike) -> FloatArray:
+    """Return (right + 2) / (of + 4), nearer to a half the fewer there are (Agresti and Coull 1998)."""
+    return (np.asarray(right, np.float64) + 2) / (np.asarray(of, np.float64) + 4)
 
 
 def log_odds_weights(accuracies: ArrayLike) -> FloatArray:
@@ -206,14 +214,14 @@ def oracle_optimism(p: float, c: float, k: int, n: int) -> float:
     return tie * (float(ndtr(0.5 * math.sqrt(k / (n * p * (1 - p) * (1 - c))))) - 0.5)
 
 
-def _fisher(votes: Votes) -> FloatArray:
-    y = votes.scored().astype(np.float64)
-    mean: FloatArray = y.mean(axis=0)
-    sigma = (y - mean).T @ (y - mean) / votes.n
+def _fisher(signs: FloatArray) -> FloatArray:
+    """Return the weights [K] that separate right from wrong best: of signs [n, K], 0 where none votes."""
+    mean: FloatArray = signs.mean(axis=0)
+    sigma = (signs - mean).T @ (signs - mean) / len(signs)
     if not np.any(sigma):
-        return np.zeros(votes.k)
-    sigma = sigma + RIDGE * float(np.trace(sigma)) / votes.k * np.eye(votes.k)
-    return np.maximum(0.0, np.linalg.solve(sigma, 2.0 * mean - 1.0))
+        return np.zeros(mean.size)
+    sigma = sigma + RIDGE * float(np.trace(sigma)) / mean.size * np.eye(mean.size)
+    return np.maximum(0.0, np.linalg.solve(sigma, mean))
 
 
 def _check_weights(weights: ArrayLike, votes: Votes) -> FloatArray:

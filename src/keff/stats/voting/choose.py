@@ -150,24 +150,27 @@ def marginal_gain(k: ArrayLike, c: ArrayLike) -> FloatArray:
         return (1.0 - c) / np.square(1.0 + (k - 1.0) * c)
 
 
-def k_eff_deflection(votes: Votes, weights: FloatArray, seed: int = 0) -> Interval:
+def k_eff_deflection(
+    votes: Votes, weights: FloatArray, seed: int = 0, voting: FloatArray | float = 1.0
+) -> Interval:
     """Return K_eff by deflection: how many plain paths separate right from wrong as K weighted votes do.
 
     d^2 / d_1^2, with d^2 = (mean M)^2 / Var M of the margin M = sum of w_i (2 y_i - 1) over the paths of a
-    question, y_i their correctness, and d_1^2 that of one path of weight 1 that always votes. ``weights``
-    [n, K] are not learned from the same questions; 0 is an abstention. With weights of 1 it is
+    question, y_i their correctness, and d_1^2 that of one path of weight 1, or 0 where it does not vote:
+    ``voting`` [n, K]. ``weights`` [n, K] are not learned from the same questions; 0 is an abstention. With
+    weights of ``voting`` K paths that err and abstain independently are worth K; with 1 it is
     K / (1 + (K - 1) c) at the pooled c, the paper's K_eff. 95% limits from 2,000 resamples of clusters.
     Raises ValueError without labels; NaN where one path is right half of the time.
     """
     sign = 2.0 * votes.scored() - 1.0
-    margin = (weights * sign).sum(axis=1)
-    columns = np.stack([margin, margin**2, sign.mean(axis=1)], axis=1)
+    margin, one = (weights * sign).sum(axis=1), voting * sign
+    columns = np.stack([margin, margin**2, one.mean(axis=1), np.square(one).mean(axis=1)], axis=1)
     drawn = bootstrap_means(columns, votes.cluster_ids, np.random.default_rng(seed))
 
     def worth(means: FloatArray) -> FloatArray:
-        mean, square, one = np.moveaxis(means, -1, 0)
+        mean, square, one, voted = np.moveaxis(means, -1, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(mean**2 / (square - mean**2) / (one**2 / (1 - one**2)))
+            return np.asarray(mean**2 / (square - mean**2) / (one**2 / (voted - one**2)))
 
     value, found = float(worth(columns.mean(axis=0))), worth(drawn)
     known = found[np.isfinite(found)]
