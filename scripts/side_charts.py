@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-from vote_charts import BLUE, GREY, INK, SHARE, TALL, data, labels, tip
+from vote_charts import BLUE, GREY, HALO, INK, SHARE, TALL, data, labels, tip
 
 # A row of text, such as a plan in one line, which is worked out beside the data.
 TOLD = [tip("told", "")]
@@ -67,15 +67,18 @@ def forest(form: str) -> Any:
         data("zero").mark_rule(color="var(--soft)").encode(x="zero:Q", tooltip=alt.value("no difference")),
         rows.mark_rule(color=BLUE, strokeWidth=3).encode(y=y, x=alt.X("lo:Q"), x2="hi:Q", tooltip=TOLD),
         rows.mark_point(color=BLUE, opacity=1, filled=True, size=80).encode(y=y, x=x, tooltip=TOLD),
-        rows.mark_text(color=INK, align="left", dy=-20, fontSize=13).encode(
-            y=y, x=alt.value(0), text="name:N"
-        ),
+        *[
+            rows.mark_text(align="left", dy=-20, fontSize=13, **look).encode(
+                y=y, x=alt.value(0), text="name:N"
+            )
+            for look in (HALO, {"color": INK})
+        ],
     ).properties(height=alt.Step(ROW))
 
 
 def power(form: str) -> Any:
     """Draw the smallest difference that can be detected, by the number of questions."""
-    x = _costs("questions:Q", "questions (logarithmic)", ",~g")
+    x = _costs("questions:Q", "questions (logarithmic)", values=[50, 100, 200, 500, 1000, 2000])
     y = alt.Y("difference:Q", title=f"smallest difference, {UNITS[form]}", axis=_numbers(form))
     rows = data("power")
     return alt.layer(
@@ -95,6 +98,6 @@ def _numbers(form: str) -> Any:
     return alt.Axis(tickCount=5, labelExpr=f"format({factor} * datum.value, '.3~g')")
 
 
-def _costs(field: str, title: str, form: str = "~g") -> Any:
+def _costs(field: str, title: str, **ticks: Any) -> Any:
     scale = alt.Scale(type="log", nice=False, padding=12)
-    return alt.X(field, title=title, scale=scale, axis=alt.Axis(tickCount=5, format=form))
+    return alt.X(field, title=title, scale=scale, axis=alt.Axis(tickCount=4, format=",~g", **ticks))

@@ -93,6 +93,10 @@ def gain() -> Any:
 SIDES = {"first": ("left", 2), "middle": ("center", 0), "last": ("right", -2)}
 
 
+# Drawn below a text so that no line strikes it through.
+HALO = {"color": "var(--bg)", "stroke": "var(--bg)", "strokeWidth": 4}
+
+
 def labels(name: str, x: Any, y: Any, dy: int, color: str) -> list[Any]:
     """Return the labels of a dataset's rows, aligned by their ``side``; a halo keeps them readable."""
     return [
@@ -101,7 +105,7 @@ def labels(name: str, x: Any, y: Any, dy: int, color: str) -> list[Any]:
         .mark_text(align=align, dx=dx, dy=dy, fontSize=13, fontWeight="bold", **look)
         .encode(x=x, y=y, text="label:N", tooltip=alt.value(None))
         for side, (align, dx) in SIDES.items()
-        for look in ({"color": "var(--bg)", "stroke": "var(--bg)", "strokeWidth": 4}, {"color": color})
+        for look in (HALO, {"color": color})
     ]
 
 

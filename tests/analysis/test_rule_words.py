@@ -71,3 +71,14 @@ def test_waves_are_told_with_their_rule() -> None:
     told = in_words("lead_k:3,wave=4")
     assert told == f"Draw at least 4 at a time, and after each wave decide: s{plain[1:]}"
     assert in_words("lead_k:3,wave=3+5").startswith("Draw at least 3, then 5 at a time")
+
+
+def test_a_rule_over_branches_names_each_branch_and_the_votes_that_count() -> None:
+    assert in_words("cascade:large(lead_k:2,cap=8)") == in_words("lead_k:2,cap=8")
+    fresh = in_words("cascade:small(lead_k:2,cap=4)/large(fixed:1),keep=fresh")
+    small = "Ask small: stop once an answer leads by 2; never draw more than 4."
+    open_ = "If the answer is still open, ask large once."
+    assert fresh == f"{small} {open_} Each branch looks at its own votes only."
+    assert in_words("cascade:small(lead_k:2,cap=4)/large(fixed:1)").endswith("earlier branches count too.")
+    assert in_words("cascade:small(retry:3)/large(retry:1)").endswith("If no answer passes, ask large once.")
+    assert in_words("mix:small(k=3)/large(k=1)").startswith("Draw 3 of small and 1 of large in one round")

@@ -92,7 +92,9 @@ def test_the_first_sentences_say_what_to_draw_instead_of_what_is_drawn() -> None
     assert sentences(nothing) == ["No decision: 9 questions cannot decide: record at least 10."]
     assert headline(nothing, None, None).pairs == ()
     blind = decided(change=Differences(), agreement=Interval(0.97, 0.95, 0.99, "replayed"))
-    assert "The answer is today's on 97.0% of questions (95% interval 95.0 to 99.0)." in summary(blind)
+    assert "The answer is the same as today's on 97.0% of questions (95% interval 95.0 to 99.0)." in summary(
+        blind
+    )
 
 
 def test_one_word_for_the_verdict_and_what_is_open_apart_from_what_is_settled() -> None:

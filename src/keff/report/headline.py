@@ -52,7 +52,7 @@ def headline(decision: Decision, bill: Bill | None, seconds: Seconds | None) -> 
         sentence=_title(decision),
         pairs=tuple(bar_pairs(decision, bill, seconds)),
         rule=decision.policy,
-        words=in_words(decision.policy, finer=True),
+        words=in_words(decision.policy),
         sure=kept_in_words(decision) if decision.kept is not None else "",
         why=tuple(why(decision)),
         saved=cost_in_words(decision) or "unknown",

@@ -10,7 +10,7 @@ from keff import files
 from keff.analysis.mix.findings import MixFindings, PlanLine, short
 from keff.analysis.mix.search import frontier
 from keff.analysis.results.bars import BarPair, accuracy_pair, bar_pair
-from keff.analysis.results.words import change_in_words, points
+from keff.analysis.results.words import change_in_words, in_words, points
 from keff.records import Interval, number, percent
 from keff.report.series import Datasets, Row, side
 from keff.report.template import colour, drawings, render
@@ -69,7 +69,7 @@ def plan_text(plan: PlanLine) -> str:
 
 
 def bar_pairs(mix: MixFindings) -> list[BarPair]:
-    """Return cost and accuracy of the best plan of one branch and of this plan; none where they are one."""
+    """Return cost and expected accuracy of the best plan of one branch and of this one, where they differ."""
     advice, alone = mix.advice, mix.best_single
     change = advice.accuracy_difference
     if advice.plan.policy == alone.policy or math.isnan(change.value):
@@ -77,10 +77,9 @@ def bar_pairs(mix: MixFindings) -> list[BarPair]:
     cost = advice.plan.cost.value
     words = change_in_words(cost / alone.cost.value - 1 if alone.cost.value else 0.0, mix.cost_unit)
     style = ",.0f" if min(cost, alone.cost.value) >= 1000 else ".3g"
-    held = advice.plan.accuracy.mapped(lambda _: alone.accuracy.value + change.value)
     return [
         bar_pair(f"{mix.cost_unit.title()} per question", words, alone.cost.value, cost, style),
-        accuracy_pair(held, change, level="90%"),
+        accuracy_pair(advice.accuracy, change, level="90%"),
     ]
 
 
@@ -94,6 +93,7 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
         "mix.html.j2",
         {"percent": percent, "points": _points, "fixed": number, "number": short, "amount": mix.amount},
         mix=mix,
+        rule=in_words(mix.advice.plan.policy),
         pairs=bar_pairs(mix),
         plans=charts["mix", "plans"],
         worths=charts["mix", "worths"],

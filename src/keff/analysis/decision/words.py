@@ -121,7 +121,7 @@ def early_stopping_sentence(known: JointPosterior, choice: Choice) -> str:
     saves = f"saves {saved:.0%} of the answers{by}"
     if known.level is None:
         same = 1 - float(known.population.flips[:, rule].mean())
-        return f"Stopping early {saves}, and the answer is today's on {same:.1%} of questions"
+        return f"Stopping early {saves}. The answer is then the same as today's on {same:.1%} of questions"
     lost = float(known.loss[rule])
     told = "no accuracy" if lost < 0.0005 else f"{100 * lost:.1f} points on average"
     return f"Stopping early {'is safe: it ' if lost <= NEGLIGIBLE else ''}{saves} and loses {told}"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.prices import Unit
-from keff.analysis.results.words import points
+from keff.analysis.results.words import in_words, lower_first, points
 from keff.plan import BranchPlan, Plan
 from keff.reading.join import Aligned
 from keff.records import Finding, Interval, Json, Note, Result, frozen, number, plain, text_table
@@ -185,8 +185,15 @@ class MixFindings(Finding):
         cost = f"{abs(change)}% {'more' if change > 0 else 'less'}" if change else "as much"
         gain = round(100 * advice.accuracy_difference.value, 1)
         more = f"{'gains' if gain > 0 else 'loses'} {abs(gain):.1f} points of accuracy"
-        other = f"{'than' if change else 'as'} the best plan of one branch"
+        other = f"{'than' if change else 'as'} {self._most_accurate}"
         return f"{asked}. That costs {cost} {other}, and {more if gain else 'accuracy stays the same'}."
+
+    @property
+    def _most_accurate(self) -> str:
+        """The best single plan in words."""
+        if self.advice.plan.branches == self.best_single.branches:
+            return f"the most accurate rule for {self.best_single.branches[0]}"
+        return "the most accurate plan of one branch"
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return one line per branch: accuracy, cost, what it adds, and its correlation with each other."""
@@ -222,7 +229,7 @@ class MixFindings(Finding):
         cost = f"This pilot took {self.amount(self.pilot_cost)}"
         if self.pays_back is None:
             return f"{cost}."
-        return f"{cost}, which you save again in {short(self.pays_back)} questions."
+        return f"{cost}. The plan saves as much in {short(self.pays_back)} questions."
 
     @property
     def ceiling_line(self) -> str:
@@ -237,6 +244,7 @@ class MixFindings(Finding):
         advice = self.advice
         yield self.line()
         yield f"{advice.verdict.capitalize()}: {advice.because}."
+        yield f"Rule: {lower_first(in_words(advice.plan.policy))}"
         yield f"  {advice.plan.policy}"
         if math.isfinite(advice.cost_ratio.value):
             luck = round(100 * (advice.plan.expected - advice.accuracy.value), 1)
@@ -245,7 +253,7 @@ class MixFindings(Finding):
             yield f"Expected accuracy {advice.accuracy.percent()}{why}."
             if advice.plan.policy != self.best_single.policy:
                 held = advice.cost_ratio, advice.accuracy_difference
-                yield self._against("the best plan of one branch", self.best_single, *held)
+                yield self._against(self._most_accurate, self.best_single, *held)
             if verbose and advice.plan.policy != self.cheap_single.policy:
                 near = "the cheapest plan of one branch within a standard error of that"
                 yield self._against(near, self.cheap_single, *advice.against_cheap)
@@ -264,8 +272,8 @@ class MixFindings(Finding):
     def _tables(self) -> Iterator[str]:
         """Yield the tables of branches and of frontier or chosen plans."""
         title = (
-            f"{len(self.branches)} branches on {self.n} shared questions. c 1, c 2, ...: correlation with a "
-            "path of branch 1, 2, ..."
+            f"{len(self.branches)} branches on {self.n} shared questions. c 1 is the correlation with a path "
+            "of branch 1, and so on."
         )
         yield "\n" + text_table(self.rows(), title)
         taken = self.advice.plan.policy
@@ -288,9 +296,9 @@ class MixFindings(Finding):
         ]
         head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "pays from")
         title = (
-            "The best plans on this pilot. Adjusted: the accuracy that keff expects on other questions, with "
-            "what votes gained on other workloads. "
-            f"Pays from: what a right answer must be worth, in {self.cost_unit}, for the plan to pay."
+            "The best plans on this pilot. Adjusted is the accuracy that keff expects on other questions, given "
+            "what votes gained on other workloads. Of the recommended plan it is also corrected for picking "
+            f"the best. Pays from is what a right answer must be worth in {self.cost_unit}, for it to pay."
         )
         yield "\n" + text_table([head, *plans], title)
 

@@ -303,7 +303,7 @@ class MixAnalysis:
         declined = self._declined()
         if len(taken.branches) == 1:
             model = self.group.names[self.table.plans[self.choice.best].branches[0]]
-            why = "it asks another model than the best plan of one branch"
+            why = "the most accurate plan of one branch asks another model"
             nothing = "on other questions keff expects no cheaper plan to be as accurate"
             shown = why if taken.branches[0] != model else ""
             return "one branch is enough", None, _join_sentences(shown, declined or nothing)

@@ -11,9 +11,10 @@ from keff.analysis.results.decision import Decision, Differences
 from keff.errors import KeffError
 from keff.policies import TablePolicy
 from keff.policies._table import legal
+from keff.policies.mix import Mix
 from keff.policy import InFlight, InWaves, LogOddsVote, Policy, in_flight_of, parse_policy
 from keff.policy.drawing import LEAST_VOTES, GivesUp
-from keff.policy.spec import PolicySpec
+from keff.policy.spec import PolicySpec, parts_of
 from keff.records import Interval
 
 # Votes are told against at most so many for the next answer: more would not be read.
@@ -38,6 +39,11 @@ def in_words(spec: str, *, finer: bool = False) -> str:
         return around
     if name == "fixed":
         return f"Always draw {policy.cap} answers, then take the most frequent one."
+    if isinstance(policy, Mix):
+        shares = " and ".join(f"{share.k} of {share.branch}" for share in policy.shares)
+        return f"Draw {shares} in one round, and take the weighted vote."
+    if name == "cascade":
+        return _by_branches(spec)
     if name == "retry":
         return f"Try again until the checker passes an answer; never try more than {policy.cap} times."
     if name == "curtailed":
@@ -62,6 +68,26 @@ def _drawing_in_words(policy: Policy, *, finer: bool) -> str:
     if policy.needs & {"calibration"}:
         return _by_confidence(policy, finer=finer)
     return ""
+
+
+def _by_branches(spec: str) -> str:
+    """Return the sentences for a cascade: the rule of each branch, and whether earlier votes count."""
+    parsed = PolicySpec.parse(spec)
+    parts = parts_of(parsed.name, parsed.value)
+    if len(parts) == 1:
+        return in_words(parts[0][1])
+    checked = any(rule.startswith("retry") for _, rule in parts)
+    others = "If no answer passes, ask" if checked else "If the answer is still open, ask"
+    asked = [
+        f"{others if place else 'Ask'} {branch}"
+        + (" once." if rule in ("fixed:1", "retry:1") else f": {lower_first(in_words(rule))}")
+        for place, (branch, rule) in enumerate(parts)
+    ]
+    if checked:
+        return " ".join(asked)
+    fresh = dict(parsed.options).get("keep") == "fresh"
+    kept = "Each branch looks at its own votes only." if fresh else "Votes of earlier branches count too."
+    return f"{' '.join(asked)} {kept}"
 
 
 def _counting_in_words(flight: InFlight) -> str:
@@ -138,7 +164,7 @@ def _by_votes(policy: TablePolicy, *, finer: bool) -> str:
         return f"Always draw {cap} answers, then take the most frequent one."
     if not places:
         return f"Stop at a lead that depends on how many answers are left; never draw more than {cap}."
-    scattered = " Where answers scatter or are missing, and after many, other leads can be enough."
+    scattered = " If answers scatter or are missing, or after many answers, other leads can be enough."
     later = scattered if finer and untold.any() else ""
     *others, last = places
     any_of = f"{', '.join(others)} or {last}" if others else last
@@ -331,12 +357,12 @@ def _with_interval(change: Interval) -> str:
 
 
 def _same_answer(agreement: Interval) -> str:
-    """Return the sentence on how often the answer is today's, without gold all that is known."""
+    """Return the sentence on how often the answer is the same as today's."""
     between = ""
     if agreement.limits is not None:
         lo, hi = agreement.limits
         between = f" (95% interval {100 * lo:.1f} to {100 * hi:.1f})"
-    return f"The answer is today's on {agreement.value:.1%} of questions{between}"
+    return f"The answer is the same as today's on {agreement.value:.1%} of questions{between}"
 
 
 def _dollars_in_words(change: Differences) -> str:
