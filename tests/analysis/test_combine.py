@@ -116,7 +116,7 @@ def test_embeddings_of_ones_own(kind: str, tmp_path: Path) -> None:
     assert {"gls", "gls_r"} < {one.scheme for one in found.weights}
     if kind != "array":
         printed = keff("combine", log, "--embeddings", given)
-        assert "GLS-R" in printed.stdout and "on those they were" in " ".join(printed.stdout.split())
+        assert "GLS-R" in printed.stdout and "not learned from" in " ".join(printed.stdout.split())
 
 
 def test_embeddings_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> None:

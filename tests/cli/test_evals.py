@@ -57,7 +57,7 @@ def test_noise_tells_the_score_and_what_two_runs_differ_by(tmp_path: Path) -> No
         found["pass_hat_k"]["8"]["lo"] < found["pass_hat_k"]["8"]["value"] < found["pass_at_k"]["8"]["value"]
     )
     shown = keff("noise", file).stdout
-    assert "pass^8" in shown and "80% power" in shown and "new questions" in shown
+    assert "all right (pass^k)" in shown and "80% power" in shown and "new questions" in shown
 
 
 def test_noise_of_one_repeat_is_the_interval_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from keff.analysis.results.comparison import Comparison, ScoreComparison
-from keff.analysis.results.scores import Audit, Noise
+from keff.analysis.results.scores import SEVERAL, Audit, Noise
 from keff.analysis.results.words import plural
 from keff.files import write_text
 from keff.reading.open import Record
@@ -104,6 +104,7 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
     """Write the page of a comparison; raises OSError when it cannot be written."""
     pairs = compared.pairs
     first = pairs[0]
+    one, second = first.names
     alone = len({pair.first for pair in pairs}) == 1
     bars = [
         Bar(
@@ -113,15 +114,15 @@ def write_comparison_page(compared: Comparison | ScoreComparison, file: Path) ->
         )
         for pair in pairs
     ]
-    facts = [pair.facts() | {"verdict": pair.verdict} for pair in pairs]
-    headers = ("", *(pair.versus for pair in pairs)) if len(pairs) > 1 else ("", "second minus first")
+    facts = [pair.facts(len(pairs)) | {"verdict": pair.verdict} for pair in pairs]
+    headers = ("", *(pair.versus for pair in pairs)) if len(pairs) > 1 else ("", f"{second} minus {one}")
     decided = [(name, *(each[name] for each in facts)) for name in facts[0]]
-    tables: list[TextTable] = [("What would decide it", headers, decided)]
+    tables: list[TextTable] = [("The difference in numbers", headers, decided)]
     if isinstance(compared, Comparison):
         bars[0] = replace(bars[0], name="accuracy of one path")
         bars += [Bar(name, change) for name, change in compared.accuracy_changes.items()]
         head, *arms = compared.rows()
-        tables.append(("Both arms", head, arms))
+        tables.append((f"{one} and {second} side by side", head, arms))
     sheet = Sheet(
         title="Is it better?",
         about=f"{first.shared_questions:,} shared questions",
@@ -221,6 +222,7 @@ def _noise_sheet(path: str, found: Noise) -> Sheet:
         "questions that both models answer.",
         tables=[
             ("The score and its noise", head, rows),
+            *([(SEVERAL, several[0], several[1:])] if (several := found.several_rows()) else []),
             (
                 "Smallest difference you can detect, on new questions (in brackets: on these)",
                 headers,

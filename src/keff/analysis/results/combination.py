@@ -208,9 +208,9 @@ class Combination(Finding):
             return f"{self.n} questions x {self.k} paths, {lack}"
         best = max(self.weights, key=lambda row: row.gain)
         return (
-            f"{self.n} questions x {self.k} paths. The best weighted vote is {best.scheme} ({best.rule}): "
-            f"{best.gain:+.1%} ± {best.se:.1%} on questions that its weights were not learned from, "
-            f"{best.in_sample - best.uniform:+.1%} on those they were"
+            f"{self.n} questions x {self.k} paths. The best weighted vote is {best.rule}, "
+            f"{best.scheme.replace('_', ' ')}. On questions that its weights were not learned from it gains "
+            f"{_gain(best.gain, best.se)} points over equal weights"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -222,21 +222,27 @@ class Combination(Finding):
         if self.panel is not None:
             yield from self.panel.statements()
             yield ""
-        yield self.line()
         if not self.weights:
+            yield f"{self.line()}."
             return
         if self.slots is None:
             rated = any(row.scheme.startswith(("confidence", "log odds of")) for row in self.weights)
             what = "weigh paths by confidence, or equally" if rated else "weigh them equally"
             yield f"All paths have one prompt, so a weight per column means nothing: {what}."
+        yield f"{self.line()}."
         yield from weighting(self.slots, self.weights, self.pruning, table=self.panel is None)
         for found in self.k_eff:
             yield f"  K_eff of {self.k} paths, {found.votes}: {found.k_eff.text()} (by deflection)"
         if self.oracle_optimism is not None:
-            gain = f"{self.oracle_optimism:+.2%}"
-            yield f"  even if all slots were equal, weights learned on these questions would show {gain}"
+            gain = f"{100 * self.oracle_optimism:.1f} points"
+            yield f"  Weights learned on these questions seem to gain {gain} even if slots were equal."
         if self.gls_r is not None:
             yield from _ridge(self.gls_r)
+
+
+def _gain(gain: float, se: float) -> str:
+    """Return a gain in points with its standard error."""
+    return f"{100 * gain:+z.1f} ± {100 * se:.1f}"
 
 
 def _ridge(found: RidgeChoice) -> Iterator[str]:
@@ -264,12 +270,12 @@ def weighting(
     yield f"\n{text_table(_weight_rows(weights), 'weighted votes')}"
     for choice in pruning if slots else ():
         kept = f"keep slots {list(choice.candidate)}" if choice.adopted else "keep all slots"
-        yield f"  pruning, {choice.rule}: {kept} (nested gain {choice.gain:+.1%} ± {choice.se:.1%})"
+        yield f"  pruning, {choice.rule}: {kept} (nested gain {_gain(choice.gain, choice.se)} points)"
 
 
 def _weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
     """Return the table of weightings, header first."""
-    head = ("vote", "uniform", "cross-fitted", "gain ± standard error", "best slot", "in-sample oracle")
+    head = ("vote", "uniform", "cross-fitted", "points ± standard error", "best slot", "in-sample oracle")
     return [
         head,
         *(
@@ -277,7 +283,7 @@ def _weight_rows(weights: Sequence[WeightedVote]) -> list[tuple[str, ...]]:
                 f"{row.rule}, {row.scheme.replace('_', ' ')}",
                 number(row.uniform, ".1%"),
                 number(row.cross_fitted, ".1%"),
-                f"{row.gain:+.1%} ± {row.se:.1%}",
+                _gain(row.gain, row.se),
                 number(row.best_slot, ".1%"),
                 number(row.in_sample, ".1%"),
             )

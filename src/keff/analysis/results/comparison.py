@@ -171,15 +171,17 @@ class Better(Result):
         )
         return ends.replace(" points", "")
 
-    def facts(self) -> dict[str, str]:
-        """Return the figures of the test, and of what would decide it, by label."""
+    def facts(self, pairs: int = 1) -> dict[str, str]:
+        """Return the figures of the test, one of ``pairs``, and of what would decide it, by label."""
         noise = "unknown" if self.noise is None else self.difference_text(self.noise)
         style = ".1%" if self.scale == (0.0, 1.0) else ".2f"
         return {
-            "scores, first and second": ", ".join(format(score, style) for score in self.scores),
+            "scores": ", ".join(
+                f"{name} {score:{style}}" for name, score in zip(self.names, self.scores, strict=True)
+            ),
             "difference": self.difference_text(self.difference.value),
             "95% interval": self.reach or "–",
-            "p-value (Holm's, where several)": p_text(self.p_adjusted).removeprefix("= "),
+            "p-value" if pairs == 1 else "p-value (Holm)": p_text(self.p_adjusted).removeprefix("= "),
             "standard deviation from repeats alone": noise.lstrip("+"),
             "chance that a second run differs as much": self.chance,
             "questions needed to detect this (80% power)": _needed(self.questions_needed),
@@ -210,7 +212,7 @@ def _better(pairs: Sequence[Better]) -> Iterator[str]:
     """Yield for each pair the verdict, the difference, and what would decide it."""
     for pair in pairs:
         yield pair.line()
-    facts = [pair.facts() for pair in pairs]
+    facts = [pair.facts(len(pairs)) for pair in pairs]
     headers = (pair.versus if len(pairs) > 1 else "" for pair in pairs)
     yield "\n" + text_table([("", *headers), *((name, *(each[name] for each in facts)) for name in facts[0])])
     yield from question_tables(_lists(pairs), pairs[0].scale)
@@ -358,16 +360,12 @@ class Comparison(Finding):
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table of both arms and the change between them."""
         first, second = self.arms
+        templates = [
+            ("rho / its maximum", number(first.phi.ratio), number(second.phi.ratio), ""),
+            ("slot sd / mean", number(first.slot_cv), number(second.slot_cv), ""),
+        ]
         return [
-            ("", "first", "second", "change"),
-            ("mean pairwise rho", number(first.rho), number(second.rho), self.rho_change),
-            (
-                "c, bias-corrected",
-                first.c.text(),
-                second.c.text(),
-                self._change(self.corrected.delta_c, self.corrected.delta_c_absolute),
-            ),
-            ("K_eff", number(first.k_eff), number(second.k_eff), self.delta_k_eff.text("+.2f")),
+            ("", *self.better.names, "change"),
             *(
                 (name, number(one, ".1%"), number(other, ".1%"), f"{points(change)} points")
                 for name, one, other, change in (
@@ -376,6 +374,13 @@ class Comparison(Finding):
                     ("plurality", first.plurality, second.plurality, self.delta_plurality),
                 )
             ),
-            ("rho / its maximum", number(first.phi.ratio), number(second.phi.ratio), ""),
-            ("slot sd / mean", number(first.slot_cv), number(second.slot_cv), ""),
+            (
+                "c, bias-corrected",
+                first.c.text(),
+                second.c.text(),
+                self._change(self.corrected.delta_c, self.corrected.delta_c_absolute),
+            ),
+            ("K_eff", number(first.k_eff), number(second.k_eff), self.delta_k_eff.text("+.2f")),
+            ("mean pairwise rho", number(first.rho), number(second.rho), self.rho_change),
+            *(templates if first.slots or second.slots else ()),
         ]

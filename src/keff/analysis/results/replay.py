@@ -177,10 +177,15 @@ class Replay(Finding):
                 else:
                     passed_over.append(row.policy)
         if passed_over:
-            slow = "" if decision.slower is None else ", and none that takes longer than --slower allows"
+            slow = (
+                ""
+                if decision.slower is None
+                else ", and leaves out those that take longer than --slower allows"
+            )
+            costs = "costs" if len(passed_over) == 1 else "cost"
             yield (
-                f"Cheaper here, and accurate enough: {', '.join(passed_over)}. keff analyze does not "
-                f"consider every rule{slow}."
+                f"On these questions {', '.join(passed_over)} {costs} less and kept enough. keff analyze "
+                f"does not consider every rule{slow}."
             )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -200,7 +205,11 @@ class Replay(Finding):
 
 def _optional_columns(replayed: Replay) -> Columns:
     """Return the optional columns that are known for some policy."""
+    today = replayed.by_policy.get(replayed.baseline)
     columns: Columns = {"paths": _paths_change}
+    if today is not None and today.mean_tokens:
+        spent = today.mean_tokens
+        columns = {"tokens": lambda row: number(row.mean_tokens and row.mean_tokens / spent - 1, "+.0%")}
     if replayed.labelled:
         columns["points"] = lambda row: points(row.change and row.change.accuracy)
     if any(row.dollars is not None for row in replayed.policies):

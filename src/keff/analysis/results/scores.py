@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from keff.records import Finding, Interval, Note, Result, frozen, number, text_table
+from keff.records import Finding, Interval, Note, Result, frozen, number, percent, text_table
 
 # Rows in a table for people; JSON and the page have all of them.
 SHOWN = 6
+SEVERAL = "Questions with one right, all right, or all alike in k tries of each"
 # Columns of a table of power that fit 80 characters, and rows of one that splits the answers otherwise.
 SHOWN_REPEATS = 5
 
@@ -233,6 +234,8 @@ class Noise(Finding):
         yield f"{self.sentence()}."
         yield self.line()
         yield f"\n{text_table(self.rows())}"
+        if several := self.several_rows():
+            yield f"\n{text_table(several, SEVERAL)}"
         if self.power:
             title = (
                 "Smallest difference you can detect (80% power, in points), on new questions; in brackets on "
@@ -324,13 +327,17 @@ class Noise(Finding):
             if value is not None
         )
         rows.append(("where the variance of one answer comes from", shared))
-        for name, table in (("pass@{}", self.pass_at_k), ("pass^{}", self.pass_hat_k)):
-            rows += [(name.format(k), value.percent()) for k, value in (table or {}).items() if k > 1]
         if self.flips is not None:
             rows.append(("questions that flip between two runs", self.flips.percent()))
-        for size, value in (self.groups_without_gradient or {}).items():
-            rows.append((f"groups of {size} that are all right or all wrong", value.percent()))
         return rows
+
+    def several_rows(self) -> list[tuple[str, ...]]:
+        """Return the table of several tries of a question: one right, all right, all alike; or nothing."""
+        found = [table or {} for table in (self.pass_at_k, self.pass_hat_k, self.groups_without_gradient)]
+        sizes = sorted({k for table in found for k in table if k > 1})
+        head = ("tries", "one right (pass@k)", "all right (pass^k)", "all right or all wrong")
+        rows = [(str(k), *(percent(table.get(k)) for table in found)) for k in sizes]
+        return [head, *rows] if rows else []
 
     def power_rows(self) -> list[tuple[str, ...]]:
         """Return the table of minimum detectable differences for new (for these) questions."""
