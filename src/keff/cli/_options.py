@@ -292,7 +292,7 @@ AnswerCount = Annotated[
     int | None,
     Option("--answers", min=2, help="Answers that a question may have (multiclass).", show_default="two"),
 ]
-Pilot = Annotated[bool, Option("--pilot", help="Also say how many paths per question measure c best.")]
+Pilot = Annotated[bool, Option("--pilot", help="Also print how many paths per question measure c best.")]
 
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object on stdout and nothing else there.")]

@@ -133,7 +133,7 @@ Only = Annotated[
     Option("--only", metavar="model=NAME,task=NAME", help="Only these cells (arm=, seed= too); repeatable."),
 ]
 DryRun = Annotated[
-    bool, Option("--dry-run", help="Draw nothing: say what is missing, and what it will cost.")
+    bool, Option("--dry-run", help="Draw nothing; print what is missing and what it will cost.")
 ]
 StudyRuns = Annotated[
     Path | None, Option("--runs", help="Folder of the runs.", show_default="as the file says")

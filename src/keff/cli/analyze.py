@@ -1,4 +1,4 @@
-"""Say how many answers are worth paying for, and which rule to run.
+"""Find how many answers are worth paying for, and which rule to run.
 
 Reads runs of keff and recorded logs: CSV with the columns id, answer and gold_answer, JSONL, and many others.
 

@@ -1,6 +1,7 @@
-"""Say how far to trust a score: noise, power, pass^k.
+"""Measure how far to trust a score, and what it can show.
 
-Shows run-to-run noise, the smallest difference you can detect, and pass@k and pass^k with intervals.
+Shows how far two runs differ by chance, the smallest difference between two models that you can detect, and
+how often one of k tries is right (pass@k) or all of them are (pass^k).
 
 Example: keff noise answers.jsonl
 """

@@ -1,4 +1,4 @@
-"""Draw a pilot of 800 paths, and say what to run.
+"""Draw a pilot of 800 paths, and recommend what to run.
 
 Questions are JSON lines with id, question and, if known, answer.
 

@@ -192,7 +192,7 @@ def command(
     action: Annotated[
         Literal["run", "status", "report"],
         typer.Argument(
-            metavar="run|status|report", help="Sample the study, say how far it is, or report it."
+            metavar="run|status|report", help="Sample the study, show its progress, or report it."
         ),
     ],
     file: o.StudyFile,

@@ -1,7 +1,7 @@
 """Clients' keys from a file, and a soft fuse for each: requests a minute and dollars a day (UTC).
 
-What a key has used is kept in memory: each gateway counts for itself and forgets it at a restart. Budgets
-that must hold, teams and keys that are made while serving are the work of a gateway such as LiteLLM in front.
+What a key has used is kept in memory: each gateway counts for itself and forgets it at a restart. For budgets
+that must hold, teams, and keys made while serving, put a gateway such as LiteLLM in front.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Fuse:
         self._requests, self._dollars = 0, 0.0
 
     def admit(self) -> None:
-        """Count a request; raises Problem (429) where the key has reached a limit."""
+        """Count a request; raises Problem (429) if the key has reached a limit."""
         now, key = self._turn(), self.key
         if key.dollars_per_day is not None and self._dollars >= key.dollars_per_day:
             used = f"{self._dollars:.4g} of {key.dollars_per_day:.4g} dollars of today (UTC)"

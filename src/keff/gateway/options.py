@@ -31,7 +31,7 @@ class ServeSettings(BaseModel):
         False, description="Add how to end an answer to the last message of a request."
     )
     branch_down: Literal["skip", "fail"] = Field(
-        "skip", description="A branch that is down is skipped, or fails the request."
+        "skip", description="What keff does about a branch that is down: skip it, or fail the request."
     )
     ca_file: Path | None = Field(
         None, description="PEM file of certificates that upstreams may show, beside those of the system."
@@ -42,7 +42,7 @@ class ServeSettings(BaseModel):
         None,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds after which a request is answered with the paths drawn so far.",
+        description="Seconds after which keff answers a request with the paths drawn so far.",
     )
     fallback_key_env: str | None = Field(None, description="Variable with the API key of the fallback.")
     forward_header: tuple[str, ...] = Field(
@@ -56,28 +56,30 @@ class ServeSettings(BaseModel):
     path_timeout: float = Field(600.0, ge=0.1, description="Seconds that one upstream call may take.")
     quiet: bool = Field(False, description="Log warnings only.")
     reading_seconds: float = Field(
-        10.0, gt=0, description="Seconds that a request waits for answers that are slow to read, in all."
+        10.0, gt=0, description="Seconds that a request waits in all for answers that take long to parse."
     )
     replacements: int = Field(
-        4, ge=0, description="Times that a failed path is drawn again while no path of its request comes."
+        4, ge=0, description="How often keff draws a failed path again while no path of its request comes."
     )
     reply: Literal["shortest", "first"] = Field(
-        "shortest", description="Which of the paths with the winning answer is sent."
+        "shortest", description="Which of the paths with the winning answer the client gets."
     )
     shadow_budget: float = Field(
         0.02,
         ge=0,
         le=1,
-        description="Extra paths, as a share of all, that keff draws after replies, up to --cap.",
+        description="Share of extra paths that keff draws after replies, for the drift alarm and savings.",
     )
     strict: bool = Field(
         False,
-        description="Refuse requests that differ from the plan, and votes that unread answers could turn.",
+        description="Refuse requests that differ from the plan, and votes that unread answers could change.",
     )
     tool_ignore: tuple[str, ...] = Field(
-        (), description="Arguments of tool calls that do not count in a vote, such as a timestamp."
+        (), description="Arguments of tool calls that a vote ignores, such as a timestamp."
     )
-    upstream_n: int = Field(1, ge=1, description="Most paths in one upstream call (lowered if refused).")
+    upstream_n: int = Field(
+        1, ge=1, description="Most paths in one upstream call; keff lowers it if refused."
+    )
     vote_log: Path | None = Field(None, description="Append each request's votes to this file, redacted.")
     vote_log_answers: bool = Field(False, description="Write the answers themselves into the vote log.")
 
@@ -101,14 +103,13 @@ class ServeSettings(BaseModel):
 class Options(ServeSettings):
     """How requests are served: the settings, with loaded prices and keys.
 
-    ``free_text``: when no path of the first round holds an answer, ``pass`` replies with the first path,
-    ``refuse`` with an error, ``draw`` goes on to the policy's end. ``max_requests`` bounds how many are
-    served at once, ``max_body`` the bytes of one. Some requests are drawn on to ``shadow_paths`` after
-    their reply.
-    Seconds: ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream before its first comment,
-    ``comment_seconds`` between comments. ``now`` is what the operator does without the gateway, a policy or a
-    number of paths (None: what the plan's figures are against). ``prices`` are those of models;
-    ``admin_token`` opens the operator's pages.
+    ``free_text`` decides what happens when no path of the first round holds an answer: ``pass`` replies
+    with the first path, ``refuse`` with an error, ``draw`` goes on to the policy's end. ``max_requests``
+    limits the requests served at once, ``max_body`` the bytes of one. keff draws on to ``shadow_paths``
+    after some replies. In seconds: ``body_seconds`` to receive a body, ``quiet_seconds`` of a stream
+    before its first comment, ``comment_seconds`` between comments. ``now`` is what the operator runs
+    without the gateway, a policy or a number of paths (None: the plan's reference). ``prices`` are those
+    of models; ``admin_token`` opens the operator's pages.
     """
 
     max_requests: int = 2048
@@ -132,12 +133,11 @@ POLICY = "lead_k:3"
 class Deployment:
     """One deployment: the plan, its address, files and options.
 
-    A plan, or None: then ``policy`` answers every request, with the answer found per request. ``address`` is
-    that of the upstream (None: every branch of the plan has its own), ``fallback`` that of a second one, and
-    ``keys`` are those of the environment variables that branches name.
-
-    ``model`` is the model's name upstream (default: the plan's), ``answer_space`` reads answers otherwise
-    than the plan, ``verifier`` rates paths. ``state`` is the file of the drift alarm (None: not kept).
+    Without a plan, ``policy`` answers every request, and keff finds the kind of answer for each.
+    ``address`` is the upstream's (None: every branch of the plan has its own), ``fallback`` that of a
+    second one, and ``keys`` are those of the environment variables that branches name. ``model`` is the
+    model's name upstream (default: the plan's), ``answer_space`` replaces the plan's, ``verifier`` rates
+    paths. ``state`` is the file of the drift alarm (None: not kept).
     """
 
     plan: Plan | None = None

@@ -1,4 +1,4 @@
-"""What a request must be before it is looked at, and what becomes of a body that nobody reads."""
+"""Limits on a request before anyone reads it, and the end of a body that nobody reads."""
 
 from __future__ import annotations
 

@@ -190,9 +190,9 @@ class Demand(NamedTuple):
 
 
 def _asked(service: Service, exchange: Exchange, method: str, path: str, body: bytes) -> Demand | None:
-    """Return what a key's request asks for, and estimate its cost; None without a key. Raises Problem.
+    """Return what a key's request asks for, with its estimated cost; None without a key. Raises Problem.
 
-    What comes without a body asks for nothing new, and draws nothing.
+    A request without a body asks for nothing new and draws nothing.
     """
     if exchange.fuse is None:
         return None
@@ -298,10 +298,10 @@ def _told(response: Call) -> tuple[str, dict[str, str]]:
 class Meter:
     """Reads usage from an answer's bytes as they pass: an event stream, JSON, or neither.
 
-    Without ``pass_usage`` the event that holds the usage, for which the upstream is always asked, is kept
-    back. A stream that ends before its usage is counted by its events, about one per token. ``paths`` are the
-    choices of JSON (None: not known), ``error`` what an event says that failed, ``ended`` whether one says
-    that the stream is whole.
+    keff always asks the upstream for usage. Unless ``pass_usage``, the client does not get the event that
+    holds it. A stream that ends before its usage is counted by its events, about one per token. ``paths``
+    are the choices of JSON (None: not known), ``error`` is what a failed event says, ``ended`` whether one
+    says that the stream is whole.
     """
 
     def __init__(self, kind: str, *, pass_usage: bool = True) -> None:

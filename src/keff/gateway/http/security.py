@@ -52,11 +52,11 @@ def check_exposure(host: str, options: Options) -> None:
 
 
 class Guard:
-    """Checks the bearer token and the named keys, kept as hashes only.
+    """Checks the bearer token and the named keys, of which it holds only hashes.
 
-    Without any, only callers that name this machine may ask, and no web page but those of ``origins``: what a
-    browser sends names its page's origin or says that it comes from another site, and a name of the page's
-    own that resolves to 127.0.0.1 is not accepted as a host.
+    Without token and keys, only callers that name this machine may ask, and no web page but those of
+    ``origins``. A browser says which page a request comes from, or that it comes from another site. A
+    host name of that page's own that resolves to 127.0.0.1 is refused.
     """
 
     def __init__(
@@ -139,9 +139,9 @@ class Guard:
     def caller(
         self, headers: Mapping[bytes, bytes], query: bytes, forwarded: Collection[str]
     ) -> ClientHeaders:
-        """Return the client headers that are forwarded upstream.
+        """Return the client headers that go upstream.
 
-        Some headers, the query, and its key unless that is for us.
+        Some headers, the query, and the client's key unless it is a key of this gateway.
         """
         shown = picked(headers, () if self.has_token else CALLER_KEYS)
         names = [*HANDED_ON, *(name.encode() for name in forwarded)]

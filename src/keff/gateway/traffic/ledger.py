@@ -105,9 +105,9 @@ LedgerEntry: TypeAlias = Voted | RequestCost | DrawnOn | DrawnWhole | Failed
 class TrafficLedger:
     """What a gateway has seen since its start.
 
-    ``learned`` says that the profile is made from traffic, not by a pilot: then free text, which such a
-    profile never holds, is nothing to compare it with. A plan made from the traffic is of ``space`` and of
-    at most ``cap`` paths. ``decision`` is that of the plan that is served.
+    ``learned`` says that the profile comes from traffic, not from a pilot. Such a profile never holds
+    free text, so free text is not compared with it. A plan made from the traffic has the answer space
+    ``space`` and at most ``cap`` paths. ``decision`` is that of the served plan.
     """
 
     policy: Policy

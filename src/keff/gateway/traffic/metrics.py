@@ -37,7 +37,7 @@ COUNTERS: Mapping[str, str] = {
     "keff_failed_requests_total": "Requests that failed by the upstream or the gateway, by HTTP status and "
     "upstream.",
     "keff_passed_total": "Requests of other paths of the API, passed through, by HTTP status.",
-    "keff_votes_total": "Voted requests by why they stopped.",
+    "keff_votes_total": "Voted requests, by why drawing stopped.",
     "keff_paths_total": "Paths by what became of them: voted, abstained, unread, unused, cancelled, shadow, "
     "relayed, repeated (given before), abandoned (their request failed or was left).",
     "keff_undecided_votes_total": "Votes that unread answers could have turned.",
@@ -45,9 +45,9 @@ COUNTERS: Mapping[str, str] = {
     "keff_verifier_paths_total": "Paths that the verifier rated, or failed on.",
     "keff_verifier_seconds_total": "Seconds that the verifier took.",
     "keff_tokens_total": "Tokens that the upstream billed.",
-    "keff_cancelled_tokens_total": "Of them, tokens of paths that were cancelled.",
+    "keff_cancelled_tokens_total": "Of these, the tokens of cancelled paths.",
     "keff_odd_usage_total": "Upstream answers with impossible token counts, which keff leaves out.",
-    "keff_dollars_total": "Dollars that they cost, where a price is given.",
+    "keff_dollars_total": "Dollars that the upstream billed, where a price is given.",
     "keff_branch_paths_total": "Paths that each branch of the plan drew.",
     "keff_branch_tokens_total": "Tokens that each branch billed.",
     "keff_branch_dollars_total": "Dollars that each branch cost, where it has a price.",

@@ -155,10 +155,10 @@ def resumed(saved: Object) -> dict[str, Alarm]:
 class Monitor:
     """Two drift alarms over one stream of requests.
 
-    ``looks`` finds what differs from the pilot at the start, ``shiryaev_roberts`` what changes later.
-    ``observe`` takes the keys of each request that follows the plan, in any order of requests. Where votes
-    alone decide when the policy stops, the stop is the score: rules draw two or three paths first, and what
-    those show is little. Else it is the agreement of the first m.
+    ``looks`` finds traffic that differs from the pilot at the start, ``shiryaev_roberts`` what changes
+    later. ``observe`` takes the keys of each request that follows the plan, in any order of requests. The
+    score of a request is when its policy stopped, if votes alone decide that: rules draw two or three
+    paths first, and these alone show little. Else it is the agreement of the first m paths.
     """
 
     def __init__(self, plan: Plan, policy: Policy, file: StateFile | None = None) -> None:

@@ -49,8 +49,13 @@ def bar_pairs(state: Fields, decision: Fields) -> list[BarPair]:
     change, mean = fields(state.get("change")), fields(state.get("per_request"))
     known: dict[str, tuple[float, float]] = {}
     for name in COMPARED:
-        by, keff = fields(change.get(name)).get("value"), mean.get(name)
-        if is_number(by) and is_number(keff):
+        by, keff, today = (
+            fields(of).get(key)
+            for of, key in ((change.get(name), "value"), (mean, name), (change.get("today"), name))
+        )
+        if is_number(by) and is_number(today):
+            known[name] = today, today + by
+        elif is_number(by) and is_number(keff):
             known[name] = keff - by, keff
     cost = next((name for name in ("dollars", "tokens", "paths") if name in known), None)
     pairs: list[BarPair] = []
@@ -92,7 +97,7 @@ def page(state: Fields, decision: Fields | None = None) -> str:
     shown = _template().render(
         state=state,
         pairs=bar_pairs(state, decision or {}),
-        words=in_words(str(state.get("policy")), finer=True),
+        words=in_words(str(state.get("policy"))),
         saving=f"{verb} {_changed(str(saved.get('of')), -float(str(saved['value'])))}" if saved else "",
         today=reference_words(now) if isinstance(now, str) else "",
         alarms=[name for name, on in fields(fields(state.get("drift")).get("alarms")).items() if on],

@@ -80,10 +80,10 @@ class Baseline:
 class RequestCost(NamedTuple):
     """Cost of one reply: seconds, dollars (None without prices), and paths that came back.
 
-    ``stop`` says why its vote ended, ``cancelled`` how many paths were begun and did not come back.
-    ``at_once`` are the seconds that today's paths would have taken side by side, as far as that is known.
-    ``tokens`` were billed; of them and of the dollars ``cut_tokens`` and ``cut_dollars`` for paths that were
-    cancelled. ``id``, ``key`` and ``model`` say of which request.
+    ``stop`` says why its vote ended. ``cancelled`` paths were started and did not come back. ``at_once``
+    are the seconds that today's paths would have taken side by side, if known. The upstream billed
+    ``tokens``; ``cut_tokens`` and ``cut_dollars`` of them are for cancelled paths. ``id``, ``key`` and
+    ``model`` say which request it was.
     """
 
     seconds: float
@@ -101,7 +101,7 @@ class RequestCost(NamedTuple):
 
     @property
     def started(self) -> int:
-        """The paths that were begun, all of which may cost."""
+        """The paths that were started, all of which may cost."""
         return self.paths + self.cancelled
 
     def cost(self, name: str) -> float:
@@ -117,9 +117,9 @@ LEAST_WHOLE = 20
 
 @dataclass(slots=True)
 class WholeRatio:
-    """By how much K paths of requests drawn whole cost more than their replies' own paths said.
+    """How much more K paths cost in fully drawn requests than the reply's own paths suggest.
 
-    Paths that arrive first are short, so that the paths of a reply may understate the others.
+    Paths that arrive first are short, so the paths of a reply may understate the others.
     """
 
     n: int = 0
@@ -157,12 +157,13 @@ class WholeRatio:
 class GatewayChange:
     """Mean change per request against today's policy; a saving is negative.
 
-    What was billed, cancelled paths and shadow requests included, minus what K paths today are expected to
-    cost: K times the mean of the reply's own paths that came back (each with its prompt), and the longest of
-    K of its own path times; both times what ``LEAST_WHOLE`` or more requests that were drawn whole say. Where
-    the served policy ``cancels`` paths, those that came are the short ones: before as many are drawn whole,
-    only paths are compared, and ``planned`` holds the shares that the plan expects to save.
-    Another policy is replayed on the requests that were drawn on; its seconds are not known.
+    It is what was billed, cancelled paths and shadow requests included, minus what K paths today are
+    expected to cost. Those are K times the mean of the reply's own paths that came back (each with its
+    prompt), and for time the longest of K of its paths. Once ``LEAST_WHOLE`` requests were drawn in full,
+    both are corrected by what these show. If the served policy ``cancels`` paths, those that came back
+    are the short ones. Until enough requests were drawn in full, keff then compares paths only, and
+    ``planned`` holds the shares that the plan expects to save. If today's policy is not a fixed number,
+    keff replays it on the shadow requests, and its seconds are not known.
     """
 
     baseline: Baseline
@@ -243,7 +244,9 @@ class GatewayChange:
             if paths is not None and dollars is not None:
                 method = f"{paths.method}, at the mean price of a path"
                 found["dollars"] = paths.mapped(lambda difference: difference * dollars, method)
-        return {"against": self.baseline.spec} | {name: interval_json(each) for name, each in found.items()}
+        today = {name: self.ratios[name].value * self.today[name] / self.means[name].n for name in self.today}
+        shown = {name: interval_json(each) for name, each in found.items()}
+        return {"against": self.baseline.spec, "today": today} | shown
 
     def gauges(self) -> dict[tuple[str, MetricLabels], float]:
         """Return the known means as gauges for ``/metrics``."""
@@ -276,7 +279,7 @@ def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | 
 def longest_of(seconds: Sequence[float], k: int) -> float | None:
     """Return the expected maximum of ``k`` of these times, drawn without replacement.
 
-    With fewer times than k they are drawn with replacement: too short a time, if anything. None for no times.
+    With fewer than k times it draws with replacement, which is too short if anything. None for no times.
     """
     n = len(seconds)
     if not n:

@@ -42,11 +42,11 @@ T = TypeVar("T")
 
 
 class Fleet:
-    """The servers of one address, the least busy of which draws, and a ``fallback`` with its own key.
+    """The servers of one address, and a ``fallback`` with its own key; the least busy server draws.
 
-    A call that fails at one of them is made at one other at once: the least busy that is up, else the
-    fallback. What is down is not asked until its trial; where nothing is up, a call waits for one that is
-    under way, and fails without being made where there is none.
+    If a call fails, keff makes it once more at another server: the least busy that is up, else the
+    fallback. A server that is down gets no calls until its trial. If none is up, a call waits for a trial
+    under way; without one it fails at once.
     """
 
     def __init__(self, address: Address, fallback: Address | None = None) -> None:

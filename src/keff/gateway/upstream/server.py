@@ -54,8 +54,8 @@ T = TypeVar("T")
 class CircuitBreaker:
     """Health of one server, from failures and trial calls.
 
-    Requests that fail make a trial due once enough of them differ: one prompt on which servers fail says
-    nothing of others, however often it is asked. The trial, a request of the gateway's own, decides.
+    Once enough different requests have failed, a trial is due: a request of the gateway's own, which
+    decides. One prompt that fails again and again says nothing about other prompts, so it counts once.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -98,9 +98,9 @@ MODELS_SECONDS = 10.0
 class Upstream:
     """One server with its health; failures of different requests trigger a trial call.
 
-    The trial shows the key of the call that brought it about, which is the gateway's own or the client's:
-    without one, a server that wants keys would refuse it, and that says nothing. ``close`` belongs to
-    the event loop of the client's ``start``.
+    The trial sends the key of the call that triggered it, the gateway's own or the client's. Without a
+    key, a server that requires one would refuse, and that would say nothing about its health. ``close``
+    belongs to the event loop of the client's ``start``.
     """
 
     def __init__(self, address: Address) -> None:
@@ -123,7 +123,7 @@ class Upstream:
     async def draw(self, call: UpstreamCall, streamed: StreamedPath | None = None) -> Answer:
         """Make one call; raises UpstreamError. Cancellation closes the connection.
 
-        ``streamed``: as a stream, which it takes, so that what came of a path that is cancelled is known.
+        ``streamed`` asks for a stream, so that keff knows what a cancelled path has produced.
         """
         work = self._drawn(call) if streamed is None else self._streamed(call, streamed)
         return await self._heard(work, call)
@@ -287,10 +287,10 @@ class Upstream:
 
 
 def serves_nobody(status: int) -> bool:
-    """Return whether a status means that the server fails for everyone (0: unreachable, or our key refused).
+    """Return whether a status means that the server fails for everyone.
 
-    What a request brought about itself (a prompt, a model or a client's key that is refused) says nothing
-    about others.
+    Status 0 is a server that cannot be reached, or that refused the gateway's own key. A refused prompt,
+    model or client's key says nothing about other requests.
     """
     return status in (0, 408) or status >= 500
 

@@ -40,9 +40,9 @@ RUNS_CODE = frozenset({"code", "key"})
 class PathReading(NamedTuple):
     """The reading of one path: its vote key (None: it abstains), and whether it was cut off.
 
-    ``unread``: its answer was given up before it was worked out, so it is not known whose vote it is.
-    ``answer`` is as the text writes it (None: not known). ``readings`` are its keys by kind of answer, where
-    the kind is found per request (``kinds``): then its vote is known once that is settled.
+    ``unread`` says that keff gave up reading its answer in time, so nobody knows whom it votes for.
+    ``answer`` is as the text writes it (None: not known). ``readings`` are its keys by kind of answer if
+    ``kinds`` finds the kind for each request. Its vote is known once that is settled.
     """
 
     key: str | None
@@ -56,8 +56,8 @@ class PathReading(NamedTuple):
 class Reader:
     """Extracts answers from paths, and their keys in an answer space.
 
-    ``space`` is the plan's answer space; ``regex`` (its last match, group 1 if it has one) finds the answer
-    first where the pilot used one; ``task`` is a task of another package, which reads by itself.
+    ``space`` is the plan's answer space. ``regex`` (its last match, group 1 if it has one) finds the
+    answer first if the pilot used one. ``task`` is a task of another package that reads answers itself.
     """
 
     space: Space

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 class RequestJob(RequestSpending):
     """One request in progress: the request, its terms from the plan, and its upstream calls.
 
-    ``regular``: it is one of those that the plan describes. The paths that came back took ``times``.
-    ``limits`` are the rate limits that the upstream told last. ``verifier`` rates its paths where its policy
-    reads that; ``reads_logprobs`` says that it reads log-probabilities. ``reader`` reads its answers; without
-    one ``asked`` is what the prompt says of its answer, and ``kind`` what it came to be. ``by_branch`` is its
-    account with the branches of a plan that has several, of which ``first`` is asked first. ``baseline`` is
-    what is deployed without the gateway. ``greedy``: what of it leaves the server nothing to choose, so that
-    one path is drawn; ``repeated`` paths were given before. ``failed`` upstream calls: of a failed request.
-    ``bill`` is the cost at the reply of a shadow request, whose paths go on.
+    ``regular`` says that the plan describes this request. ``times`` are the seconds of the paths that
+    came back, ``limits`` the rate limits that the upstream reported last. ``verifier`` rates the paths if
+    the policy reads ratings; ``reads_logprobs`` says that it reads log-probabilities. ``reader`` reads
+    the answers. Without one, ``asked`` is what the prompt says about its answer, and ``kind`` is the kind
+    found. ``by_branch`` is its account with the branches of a plan that has several; ``first`` is asked
+    first. ``baseline`` is what runs today without the gateway. ``greedy`` names the field that leaves the
+    server no choice, so that keff draws one path; ``repeated`` paths had come before. ``failed`` counts
+    upstream calls. ``bill`` is the cost at the reply of a shadow request, whose paths go on.
     """
 
     name: str

@@ -122,7 +122,7 @@ def is_tiny(body: Fields) -> bool:
 
 
 class KindReader:
-    """Reads one path in every kind of answer; the vote settles on one of them (``kind_of``)."""
+    """Reads one path as every kind of answer; the vote settles on one of them (``kind_of``)."""
 
     def __init__(self, tool_ignore: frozenset[str] = frozenset()) -> None:
         self._ignored = tool_ignore
@@ -216,8 +216,8 @@ def kind_of(paths: Sequence[Mapping[str, str]]) -> Kind | None:
 class Settlement:
     """The kind of answer that a request's paths vote on, and the JSON members that vote.
 
-    It is settled on the first ``SETTLED`` paths and on the ``schema`` that they were asked to follow (of a
-    tool call that of its tool among ``tools``); until they are there, it may change with each of them.
+    The first ``SETTLED`` paths decide it, with the ``schema`` that they were asked to follow (for a tool
+    call that of its tool among ``tools``). Until they are there, each path may change it.
     """
 
     schema: object = None

@@ -261,10 +261,9 @@ def servable(spec: str, branches: Collection[str], calibrations: Mapping[str, Ca
 class RequestPolicies:
     """Builds and caches the policies that requests ask for, in one thread.
 
-    Checked before they are made, in one thread, few of them kept.
-
-    A table grows with the cube of its cap. A client that asks for another one with every request shares one
-    thread with others that do, and stops nobody else.
+    It checks a policy before it builds it, and keeps only a few, because a table grows with the cube of
+    its cap. A client that asks for another policy with every request shares the thread with others like
+    it, and slows down nobody else.
     """
 
     def __init__(
