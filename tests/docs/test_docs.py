@@ -23,7 +23,7 @@ import pytest
 import command_line
 import keff
 from benchmarks.places import RECORDED
-from docs_pages import DOCS, FENCE, PAGES, README, REPO, blocks, commands, offline, prepared
+from docs_pages import DOCS, FENCE, OFFLINE, PAGES, README, REPO, blocks, commands, offline, prepared
 from under_ci import skip_or_fail
 
 pytestmark = pytest.mark.slow
@@ -102,12 +102,43 @@ def test_every_block_is_run_or_marked_as_shown(page: Path) -> None:
     assert set(opened) <= allowed
 
 
+# Logs that pages name and do not make, by the samples that stand for them.
+STAND_INS = {
+    "small.jsonl": "small.jsonl a.jsonl model_a.jsonl baseline.jsonl log.jsonl answers.jsonl",
+    "large.jsonl": "large.jsonl b.jsonl model_b.jsonl run.jsonl",
+    "answers.csv": "answers.csv",
+}
+
+
 @pytest.mark.usefixtures("decided_once")
-def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+def test_the_commands_of_the_pages_run(tmp_path: Path) -> None:
+    """Each command that only reads runs once, where the logs that it names are samples or have a stand-in."""
     pytest.importorskip("vl_convert")
     prepared(tmp_path)
-    typed("\n".join(offline(README)), tmp_path)
+    for sample, names in STAND_INS.items():
+        for name in names.split():
+            shutil.copy(tmp_path / "examples" / sample, tmp_path / name)
+    rows = [json.loads(line) for line in (tmp_path / "small.jsonl").read_text("utf-8").splitlines()]
+    verdicts = [
+        {"id": r["id"], "all_correct": [a == r["gold_answer"] for a in r["all_answers"]]} for r in rows
+    ]
+    (tmp_path / "verdicts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in verdicts))
+    both = [(tmp_path / f"{name}.jsonl").read_text("utf-8") for name in ("small", "large")]
+    (tmp_path / "models.jsonl").write_text("".join(both))
+    prices = [f"[{name}]\nprompt = 0.5\noutput = {output}\n" for name, output in (("small", 2), ("large", 8))]
+    (tmp_path / "prices.toml").write_text("".join(prices))
+    shown = dict.fromkeys(line for page in PAGES if page.name != "help.md" for line in commands(page))
+    ready = [line for line in shown if line.split()[1] in OFFLINE and _has_files(line, tmp_path)]
+    assert set(offline(README)) <= set(ready) and len(ready) > 20
+    typed("\n".join(ready), tmp_path)
     assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+def _has_files(line: str, folder: Path) -> bool:
+    """Return whether a command names files to read, and all of them exist."""
+    read = re.sub(r" (-o|--report) \S+", "", line)
+    files = re.findall(r"\S+\.(?:csv|jsonl|toml|npy)", read)
+    return bool(files) and all((folder / file).exists() for file in files)
 
 
 def test_pages_show_what_commands_print_now(tmp_path: Path) -> None:
