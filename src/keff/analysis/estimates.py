@@ -146,9 +146,9 @@ _ABOVE_K = Note(
 class Settings:
     """Settings of an analysis: epsilon of K*, most paths affordable, level, seed, aim.
 
-    Votes are predicted up to ``k_max`` paths; ``cap`` is the most that a decision may draw (None: what is
-    drawn today). ``terms`` are what the user pays, and does today. ``rule`` "adaptive_k" adds the paper's
-    rule, and deploys its K*. ``false_accept`` is the share of wrong answers that a checker passes.
+    keff predicts votes up to ``k_max`` paths; a decision draws at most ``cap`` (None: what is drawn
+    today). ``terms`` are what the user pays and runs today. ``rule`` "adaptive_k" adds the paper's rule,
+    and deploys its K*. ``false_accept`` is the share of wrong answers that a checker passes.
     """
 
     epsilon: float = 0.025

@@ -54,12 +54,12 @@ def analyze(source: object, settings: Settings | None = None, **asked: Unpack[An
     """Measure how many paths are worth paying for, and decide what to draw.
 
     ``source`` is a path (or ``PATH#SLOTS``, ``PATH#PART``), a Record, Votes, a 0/1 array [n, K] of
-    correctness with NaN where a path is missing, nested lists of answers with ``gold_answer=[...]``, or a
-    pandas or polars frame with one row per path. Keywords say what is wanted, as on the command line
+    correctness with NaN for a missing path, nested lists of answers with ``gold_answer=[...]``, or a
+    pandas or polars frame with one row per path. Keywords say what you want, as on the command line
     (``now``, ``cap``, ``retain``, ``sure``, ``budget``, ``prices``, ...: ``keff.Wanted``; all at once as
-    ``settings``). Others name the columns of a frame (``id="question_id", answer="prediction"``), or hold the
-    data beside an array. Raises KeffError with one sentence that says what was expected, also for a record
-    of several models or prompts.
+    ``settings``). Others name the columns of a frame (``id="question_id", answer="prediction"``), or hold
+    the data beside an array. Raises KeffError with one sentence that says what was expected, also for a
+    record of several models or prompts.
 
     Example: ``keff.analyze("answers.csv", now=8).decision.policy``.
     """
@@ -169,13 +169,13 @@ def compare(
 ) -> Comparison | ScoreComparison | Gate:
     """Test whether another model, prompt or version is better, on the questions that both answered.
 
-    Sources as in ``noise``, matched by id (arrays and lists: by their place). Of two records of right and
-    wrong paths, with two or more of each question, a ``Comparison``: whether the second is better, and how
-    their correlations, votes and template slots differ. Of several, of one log that holds several models
-    (each against each), of graded scores and of single repeats a ``ScoreComparison``. With ``gate``, the
-    points that may be lost, a ``Gate``: whether the run, of which the others are repeats, became worse than
-    the first, on these questions or for ``new_questions`` like them. Raises UsageError for sources without
-    scores or shared questions.
+    Sources as in ``noise``, matched by id (arrays and lists by their place). The result depends on them.
+    Two records of right and wrong paths, with two or more of each question, give a ``Comparison``:
+    whether the second is better, and how correlations, votes and template slots differ. Several records,
+    one log of several models (each against each), graded scores and single repeats give a
+    ``ScoreComparison``. With ``gate``, the points that may be lost, you get a ``Gate``: whether the run,
+    whose repeats are the other sources, became worse than the first, on these questions or on
+    ``new_questions`` like them. Raises UsageError for sources without scores or shared questions.
 
     Example: ``keff.compare("small.jsonl", "large.jsonl", gate=5).verdict``.
     """
@@ -223,10 +223,10 @@ def mix(
 ) -> MixFindings:
     """Find which models or prompts to combine, and in what order; sources as in ``analyze``, one per branch.
 
-    ``cap`` is the most paths of one branch. State one aim: ``retain`` (the share of the best single branch's
-    accuracy), ``budget_dollars`` per question, or ``value_per_correct`` (with ``cost_per_path`` where nothing
-    else prices a path). Without one the plan gives up at most ``tolerance`` of accuracy, as far as the
-    questions can tell. Raises UsageError for fewer than two branches or shared questions.
+    ``cap`` is the most paths of one branch. State one aim: ``retain`` (the share of the best single
+    branch's accuracy), ``budget_dollars`` per question, or ``value_per_correct`` (with ``cost_per_path``
+    if nothing else prices a path). Without an aim the plan gives up at most ``tolerance`` of accuracy, as
+    far as the questions can tell. Raises UsageError for fewer than two branches or shared questions.
 
     Example: ``keff.mix("small.jsonl", "large.jsonl").advice.plan.policy``.
     """
@@ -290,7 +290,7 @@ def k_eff(k: int | IntArray, c: FloatArray) -> FloatArray: ...
 def k_eff(k: int | IntArray, c: float | FloatArray | Interval) -> FloatArray | Interval | float:
     """Return K_eff = K/(1+(K-1)c), how many independent paths K correlated ones are worth.
 
-    Arrays broadcast; of an Interval of c comes an Interval. Where c is below -1/(K-1), which no K paths can
+    Arrays broadcast; an Interval of c gives an Interval. If c is below -1/(K-1), which K paths cannot
     have, the result is infinite.
 
     Example: ``keff.k_eff(3, 0.5) == 1.5``.
@@ -328,7 +328,7 @@ def plurality(source: object, **how: Unpack[SourceOptions]) -> FloatArray:
     """Return the accuracy of the most frequent answer at 1..K paths [K], averaged over all subsets.
 
     ``source`` is nested lists of answers with ``gold_answer=[...]``, or anything that ``keff.analyze``
-    takes. Correctness alone does not say which wrong answers agree, so that of a 0/1 array is unknown.
+    takes. A 0/1 array does not say which wrong answers agree, so keff refuses it.
 
     Example: ``keff.plurality([["7", "7", "8"]], gold_answer=["7"]).tolist() == [2 / 3, 2 / 3, 1.0]``.
     """

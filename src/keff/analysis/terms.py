@@ -30,10 +30,10 @@ def resample_paths(votes: Votes, k: int) -> Votes:
 class Terms:
     """The user's prices and the policy in use today.
 
-    ``now`` is the policy deployed today, as a spec or a number of paths (default: the recorded paths, at most
-    64); a rule without a cap may draw as many paths as were recorded. ``tariff`` and ``volume`` are the
-    prices and the questions to come; ``budget_dollars`` the most that a question may cost on average;
-    ``pace`` gives seconds to tokens. Raises UsageError outside the ranges.
+    ``now`` is the policy that runs today, as a spec or a number of paths (default: the recorded paths, at
+    most 64). A rule without a cap may draw as many paths as were recorded. ``tariff`` holds the prices
+    and ``volume`` the number of questions to come. ``budget_dollars`` is the most that a question may
+    cost on average, and ``pace`` turns tokens into seconds. Raises UsageError outside the ranges.
     """
 
     now: str | None = None

@@ -18,15 +18,16 @@ from keff.sampling.cost import Price
 class Wanted(TypedDict, total=False):
     """Keywords of an analysis: aim, prices, reference policy and limits.
 
-    ``now`` is what is drawn today, a number of paths or a policy (default: what was recorded); ``cap`` the
-    most paths one would pay for. One aim: ``retain`` (the share of today's accuracy to keep, ``sure`` with
-    which probability on this workload), ``budget`` (mean paths), ``budget_dollars``, or ``value_per_correct``
-    with ``cost_per_path``. ``slower`` bounds the median and the 95th percentile of the time to answer, as
-    parts of today's (default 1; "any"). ``prices`` is a table or a TOML file, ``volume`` the questions to
-    come, ``pace`` seconds where none are recorded ("0.5+60": to the first token, and tokens per second);
-    ``epsilon`` is the paper's. ``rule`` "adaptive_k" deploys the paper's K* instead of the decision's rule,
-    compared with ``now`` or, where that is not stated, with K_max paths (``cap``, or 32). ``false_accept`` is
-    the share of wrong answers that a checker passes.
+    ``now`` is what you draw today, a number of paths or a policy (default: what was recorded). ``cap`` is
+    the most paths that you would pay for. State one aim: ``retain`` (the share of today's accuracy to
+    keep; ``sure`` is with which probability on this workload), ``budget`` (mean paths),
+    ``budget_dollars``, or ``value_per_correct`` with ``cost_per_path``. ``slower`` limits the median and
+    the 95th percentile of the time to answer, as parts of today's (default 1; "any"). ``prices`` is a
+    table or a TOML file, ``volume`` the number of questions to come. ``pace`` gives seconds if none are
+    recorded ("0.5+60": to the first token, and tokens per second). ``epsilon`` is the paper's. ``rule``
+    "adaptive_k" deploys the paper's K* instead of the decision's rule; it is compared with ``now``, else
+    with K_max paths (``cap``, or 32). ``false_accept`` is the share of wrong answers that a checker
+    passes.
     """
 
     now: int | str | None

@@ -116,15 +116,14 @@ class PolicyWarning(UserWarning):
 def parse_policy(text: str | PolicySpec, calibrations: Mapping[str, Calibration] | None = None) -> Policy:
     """Return the policy of a spec: ``name``, ``name:value`` or ``name:value,key=value,...``.
 
-    Example: ``lead_k:3,cap=16``. ``weight=confidence`` (with ``temperature=T``) or ``weight=log_odds`` goes
-    with every policy, and so does ``wave=M`` (at least M paths at once), ``wave=A+B+...`` (waves of these
-    sizes) or ``in_flight=W`` (W paths run; ``order`` is ``arrival`` or ``launch``, the default).
-    ``give_up=M`` stops at M answers that all differ, with ``weight=log_odds`` ``give_up=P`` where two or more
-    are right with a mean chance below P.
-    ``confidence=NAME`` says which confidence is read; ``calibrations`` by name are those of a plan, which
-    ``switch`` and ``weight=log_odds`` need to decide.
-    Warns (PolicyWarning) when the policy always stops after one of several paths. Raises PolicyError for
-    an unknown name or option, or a value outside its range.
+    Example: ``lead_k:3,cap=16``. Every policy takes these keys. ``wave=M`` draws at least M paths at
+    once, ``wave=A+B+...`` waves of these sizes, and ``in_flight=W`` keeps W paths running (``order`` is
+    ``arrival`` or ``launch``, the default). ``weight=confidence`` (with ``temperature=T``) or
+    ``weight=log_odds`` weighs votes; ``confidence=NAME`` says which confidence to read. ``give_up=M``
+    stops at M answers that all differ; with ``weight=log_odds``, ``give_up=P`` stops if two or more are
+    right with a mean chance below P. ``calibrations`` by name are those of a plan, which ``switch`` and
+    ``weight=log_odds`` need to decide. Warns (PolicyWarning) when the policy always stops after one of
+    several paths. Raises PolicyError for an unknown name or option, or a value outside its range.
     """
     spec = PolicySpec.parse(text) if isinstance(text, str) else text
     if any(option in REMOVED for option in spec.options):

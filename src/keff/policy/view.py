@@ -25,11 +25,11 @@ class View:
     """Input of a policy's decision for one item: the votes so far, in counting order.
 
     ``keys`` are canonical vote keys (None abstains: it costs, and does not vote). ``confidence`` is one
-    number per path where the policy needs it, else empty. ``branches`` names the branch of each path
-    where there are several, else it is empty. ``launched`` are the launch positions where votes count as they
-    arrive (empty: as they stand here). ``unread`` counts the keys that are None because nobody knows yet what
-    the answer means: each may be a vote for any answer. Never the gold answer, nor how many paths a
-    recording holds.
+    number per path if the policy needs it, else empty. ``branches`` names the branch of each path if
+    there are several, else it is empty. ``launched`` are the launch positions if votes count as they
+    arrive (empty: as they stand here). ``unread`` counts the keys that are None because nobody knows yet
+    what the answer means, so that each may be a vote for any answer. A view never holds the gold answer,
+    nor how many paths a recording holds.
     """
 
     keys: Sequence[str | None]

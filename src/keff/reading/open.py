@@ -82,10 +82,10 @@ class Opening:
 class Record:
     """One record: source, metadata and votes.
 
-    ``branches`` names the models or prompts whose paths are its slots, where it holds several. ``sources``
-    says whether these are some of many or all there are, where somebody said so. ``with_gaps`` has every
-    question, without an answer where a slot or judge has no path: None where each has all, or nobody asked.
-    Where no question has all, ``ballot`` is the same.
+    If it holds several models or prompts, ``branches`` names them; the paths of each are a slot.
+    ``sources`` says whether these are a sample of many or all there are, if somebody said so.
+    ``with_gaps`` has every question, with no answer if a slot or judge has no path (None: each question has
+    all, or nobody asked). If no question has all, ``ballot`` is the same.
     """
 
     path: str

@@ -84,8 +84,8 @@ class Consensus(Finding):
     """Result of a live vote: the verdict, and the counted paths in order.
 
     ``keys`` are the canonical answers of the paths (None abstains), ``completions`` the paths themselves.
-    ``cancelled`` paths were cancelled when the vote stopped; what they had generated is not in ``tokens``.
-    ``repeated`` paths were given before (by a cache): each is one path with that one, and is not counted.
+    ``cancelled`` paths were cancelled when the vote stopped; ``tokens`` leaves out what they had
+    generated. A cache gave ``repeated`` paths again, so keff does not count them.
     """
 
     verdict: Verdict
@@ -139,9 +139,9 @@ def _text(answer: object) -> str:
 def vote(answers: Iterable[str | None], space: AnswerSpace = "exact") -> Verdict:
     """Return the plurality of answers, compared in an answer space.
 
-    None and answers that are none in this space abstain; of answers that tie, the first seen wins.
-    ``weight`` is its share of the votes cast. Raises UsageError for a single text and for answers that are
-    no texts, TaskError for a space that does not exist.
+    None, and answers that the space cannot read, abstain. Of tied answers the first seen wins. ``weight``
+    is the winner's share of the votes cast. Raises UsageError for a single text and for answers that are
+    not texts, TaskError for an unknown space.
 
     Example: ``keff.vote(["42", "41", "42.0"], space="numeric").answer == "42"``.
     """
@@ -172,15 +172,17 @@ async def self_consistency(
 ) -> Consensus:
     """Answer one question by the vote of as many paths as the policy asks for.
 
-    ``client`` is any AsyncOpenAI client; ``request`` goes to its ``chat.completions.create`` as it is
-    (``model=``, ``temperature=``, ``max_tokens=``); without ``model`` the server's only one is taken.
-    ``space`` says how answers are read from the texts and compared. ``verifier`` rates each path: a function
-    of prompt and text, or the URL of a reward model; ``retry:m`` needs one, and takes the text of a path as
-    its answer where the space finds none. Votes count in launch order, whatever comes back first, unless the
-    policy says ``order=arrival``; with ``in_flight=W`` in the policy W paths run at once, and what still runs
-    when it stops is cancelled (the argument ``in_flight=W`` writes that key, in launch order, and warns). Cut
-    or refused texts without an explicit answer abstain. Raises EngineError when the server fails after the
-    client's own retries, UsageError for wrong use.
+    ``client`` is any AsyncOpenAI client, and ``request`` goes to its ``chat.completions.create``
+    unchanged (``model=``, ``temperature=``, ``max_tokens=``). Without ``model`` keff takes the server's
+    only one. ``space`` says how to read answers from the texts and compare them. Texts that were cut or
+    refused abstain unless they state an answer. ``verifier`` rates each path: a function of prompt and
+    text, or the URL of a reward model. ``retry:m`` needs one, and takes the text of a path as its answer
+    if the space finds none.
+
+    Votes count in launch order unless the policy says ``order=arrival``. With ``in_flight=W`` in the
+    policy W paths run at once, and keff cancels those that still run when it stops. (The argument
+    ``in_flight=W`` writes that key, in launch order, and warns.) Raises EngineError when the server fails
+    after the client's own retries, UsageError for wrong use.
 
     Example: ``await keff.self_consistency(client, "What is 6 x 7?", space="numeric", model="my-model")``.
     """

@@ -15,9 +15,9 @@ from keff.records import Sampling, frozen
 class Order:
     """How many paths to draw: K per question, cycling through slots, or as a policy asks.
 
-    ``concurrency`` bounds the requests in flight (None: the engine's own advice), ``attempts`` the tries
-    at one path in this session; ``breaker`` failed requests in a row without one success stop the run
-    (None: 8 more than are in flight at once, so that one event that fails all of them does not).
+    ``concurrency`` limits the requests in flight (None: the engine's own advice), ``attempts`` the tries
+    at one path in this session. ``breaker`` failed requests in a row stop the run (None: 8 more than are
+    in flight, so that one event that fails all of them does not stop it).
     """
 
     sampling: Sampling

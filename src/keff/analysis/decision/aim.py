@@ -16,12 +16,12 @@ RETAIN = 0.99
 class Aim(StatedAim):
     """The user's aim for a policy; at most one is stated.
 
-    ``retain``: at least this share of the accuracy of plurality at the cap, on average over workloads, for
-    the fewest paths (0.99 when nothing is stated); with ``confidence``, on this workload, that likely.
-    ``budget``: the most accuracy where the mean paths of a question are at most this many, 90% sure. Or the
-    most ``value_per_correct`` * accuracy - ``cost_per_path`` * paths. ``slower`` bounds the median and the
-    95th percentile of the time to answer, as a multiple of today's (None: no bound). Raises PolicyError
-    outside the ranges.
+    ``retain`` asks for the fewest paths that keep at least this share of the accuracy of plurality at the
+    cap (default 0.99). The share holds on average over workloads; with ``confidence`` it holds on this
+    workload with that probability. ``budget`` asks for the most accuracy with at most this many paths per
+    question on average, 90% sure. ``value_per_correct`` asks for the most ``value_per_correct`` *
+    accuracy - ``cost_per_path`` * paths. ``slower`` limits the median and the 95th percentile of the time
+    to answer, as a multiple of today's (None: no limit). Raises PolicyError outside the ranges.
     """
 
     confidence: float | None = None

@@ -128,15 +128,16 @@ class Escalation:
 class MixFindings(Finding):
     """Findings on a group of branches over ``n`` shared questions.
 
-    ``singles`` are the single branches' plans, ``escalation`` says where the recommended cascade passes
-    questions on (None for other plans). ``c_between``, a row and a column for each branch, correlates the
-    correctness of two paths, ``r_between`` that of the questions' difficulty (1: the same questions are
-    hard for both). ``cost_unit`` says what cost is counted in. ``ceiling`` is the share of questions that
-    some path of some branch gets right: no plan that votes passes it. ``by_worth`` is the plan for each
-    worth of a right answer, and ``pays_from`` the worth from which the recommended one is worth more than
-    every cheaper plan of one branch (None: one is as accurate). ``dropped`` are branches that the pilot drew
-    no further. ``pilot_cost`` is what the recorded paths cost, theirs too, ``pays_back`` after how many
-    questions the recommended plan has saved that against the best single branch's (None: it costs as much).
+    ``singles`` are the plans of one branch. ``escalation`` says which questions the recommended cascade
+    passes on (None for other plans). ``c_between`` [branches, branches] is the correlation of the
+    correctness of two paths, ``r_between`` that of the questions' difficulty (1: both find the same
+    questions hard). ``cost_unit`` is the unit of every cost. ``ceiling`` is the share of questions that
+    some path of some branch gets right, which no voting plan can exceed. ``by_worth`` is the plan to take
+    for each worth of a right answer. From ``pays_from`` on, the recommended plan is worth more than every
+    cheaper plan of one branch (None: a cheaper one is as accurate). The pilot stopped drawing the
+    branches in ``dropped``. ``pilot_cost`` is the cost of all recorded paths, theirs included. After
+    ``pays_back`` questions the recommended plan has saved as much against the best plan of one branch
+    (None: it saves nothing).
     """
 
     n: int

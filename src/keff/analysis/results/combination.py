@@ -181,10 +181,10 @@ NOTHING_ADDED = 0.02
 class Combination(Finding):
     """Result of ``keff combine`` on one record.
 
-    ``slots`` is None under one prompt; ``slot_cv`` the coefficient of variation of slot accuracies;
-    ``oracle_optimism`` what in-sample accuracy weights seem to gain where no slot differs from any other.
-    ``k_eff`` is that of the paper and those of weighted and abstaining votes, by deflection. ``panel`` are
-    the slots as judges: None under one prompt. Without gold answers there is nothing else.
+    ``slots`` is None if all paths have one prompt. ``slot_cv`` is the coefficient of variation of the
+    slots' accuracies. ``oracle_optimism`` is what in-sample weights seem to gain even if all slots are
+    equal. ``k_eff`` holds K_eff of the paper and, by deflection, of weighted and abstaining votes.
+    ``panel`` takes the slots as judges (None for one prompt). Without gold answers all else is empty.
     """
 
     path: str

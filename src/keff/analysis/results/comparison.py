@@ -279,10 +279,10 @@ class Corrected(Result):
 
 @frozen
 class Comparison(Finding):
-    """The second arm against the first on ``shared_items`` questions.
+    """The second arm compared with the first on ``shared_items`` questions.
 
-    ``delta_rho`` is the paper's relative change of the mean pairwise correlation; ``delta_p``,
-    ``delta_majority`` and ``delta_plurality`` are paired differences of shares.
+    ``delta_rho`` is the paper's relative change of the mean pairwise correlation. ``delta_p``,
+    ``delta_majority`` and ``delta_plurality`` are paired differences of shares, second minus first.
     """
 
     arms: tuple[ArmResult, ArmResult]

@@ -218,18 +218,20 @@ class TimedRule(Result):
 class Decision(Finding):
     """The rule to deploy, and the changes against ``reference``, the rule in use today.
 
-    ``verdict`` is None below 10 questions and where there is nothing to vote on. ``policy`` is the rule to
-    deploy, its cap written, and ``because`` a sentence for the verdict. ``kept``, ``change``, ``accuracy``
-    and ``expected_paths`` are read from one joint posterior; None is what the record cannot say.
-    ``run_change`` is the change of accuracy that one run over as many questions may show, wider than
-    ``change.points``. ``settled`` and ``open`` say what is and is not known; ``questions_needed`` is how many
-    questions show a gain of one point with 80% power. ``measured`` is False where the rule or the reference
-    draws more paths than were recorded, so that accuracy is predicted. ``agreement`` is how often the answer
-    is the reference's; ``expected_tokens`` are per question. ``slower`` is the bound on time that was asked
-    (None: any time, or no times are recorded) and ``time`` a sentence where it could not be kept to;
-    ``unmet`` a sentence where no rule within the cap keeps the share that was asked; ``cheapest`` the rule
-    without the bound, where it is another one, and ``timed`` all rules that keep what is asked, the cheapest
-    first.
+    ``verdict`` is None below 10 questions, or if there is nothing to vote on. ``policy`` is the rule to
+    deploy, with its cap, and ``because`` a sentence on the verdict. ``kept``, ``change``, ``accuracy``
+    and ``expected_paths`` come from one joint posterior; None is what the record cannot say.
+    ``run_change`` is the change of accuracy that one run over as many questions may show; it is wider
+    than ``change.points``. ``settled`` and ``open`` say what is known and what is not.
+    ``questions_needed`` questions show a gain of one point with 80% power. ``measured`` is False if the
+    rule or the reference draws more paths than were recorded, so that accuracy is predicted.
+    ``agreement`` is how often the answer is the same as the reference's. ``expected_tokens`` are per
+    question.
+
+    ``slower`` is the limit on time that was asked for (None: any time, or no times are recorded);
+    ``time`` is a sentence if no rule keeps it, ``unmet`` one if no rule within the cap keeps the share
+    asked for. ``cheapest`` is the rule without the limit on time, if it is another one. ``timed`` are all
+    rules that keep what was asked, the cheapest first.
     """
 
     verdict: VotingVerdict | None

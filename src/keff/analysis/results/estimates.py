@@ -111,19 +111,19 @@ class Predicted(Result):
 class Analysis(Finding):
     """Result of the analysis of one record: ``n`` questions x ``k`` paths in ``clusters`` clusters.
 
-    ``p`` is the accuracy of one path; ``c`` the correlation of two paths' correctness (bias-corrected), with
-    ``c_anova`` the same without clipping, ``c_pooled`` by Eq. 3 of the paper and ``c_pearson`` the mean over
-    pairs of columns, of which ``c_pearson_dropped`` were constant. ``k_eff`` = K/(1+(K-1)c), ``ceiling`` =
-    1/c, and ``percent_of_ceiling`` what K paths reach of it. ``majority`` and ``plurality`` are exact
-    averages over subsets at 1..K paths, ``flip`` how often the answer after k paths is not that of all.
-    ``right_answers_meet`` is the share of pairs of right paths that hold one answer.
-    ``confidences`` is what those of the paths are worth (None where there are none).
-    ``decision`` is what to draw from now on, ``bill`` what that costs (None without prices) and ``seconds``
-    the time to answer by it (None without times).
-    ``curve`` are fixed numbers of paths with their dollars and seconds, where prices or times are known.
-    ``adaptive_k`` is the paper's rule, where it was asked for (``rule``). ``tries`` is what tries reach where
-    a checker judged them.
-    Shares are between 0 and 1; what needs gold answers is None without them.
+    ``p`` is the accuracy of one path. ``c`` is the correlation of two paths' correctness, corrected for
+    bias; ``c_anova`` is the same without clipping, ``c_pooled`` is Eq. 3 of the paper, and ``c_pearson``
+    the mean over pairs of columns, without ``c_pearson_dropped`` constant ones. ``k_eff`` = K/(1+(K-1)c),
+    ``ceiling`` = 1/c, and ``percent_of_ceiling`` is how much of it K paths reach. ``majority`` and
+    ``plurality`` are exact averages over subsets at 1..K paths. ``flip`` is how often the answer after k
+    paths differs from that of all paths. ``right_answers_meet`` is the share of pairs of right paths with
+    the same answer.
+
+    ``decision`` is what to draw from now on, ``bill`` what that costs (None without prices), ``seconds``
+    how long answers then take (None without times). ``curve`` holds the dollars and seconds of fixed
+    numbers of paths, if known. ``confidences`` says what the paths' confidences are worth (None without
+    any). ``adaptive_k`` is the paper's rule, if asked for (``rule``). ``tries`` is what retries reach if
+    a checker judged the paths. Shares are between 0 and 1. What needs gold answers is None without them.
     """
 
     n: int

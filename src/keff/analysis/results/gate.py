@@ -28,13 +28,13 @@ MARK = "<!-- keff -->"
 class Gate(Finding):
     """Whether a run became worse than its baseline by no more than the tolerance.
 
-    ``difference`` is run minus baseline on the ``scale`` of the scores; the verdict is read from its limits,
-    which hold at all looks: "pass" where its lower limit is above minus ``tolerance`` (points where scores
-    are on 0 to 1), "worse" where its upper one is below 0, else "repeat" until ``max_repeats``. With
-    ``new_questions`` the limits are over clusters of questions, and no repeat is asked for. ``regressed`` are
-    the questions that lost with 90% probability (None: too early to name any), ``flaky`` those about which
-    another repeat says most. ``chance_to_pass`` is that of a run in which nothing changed, at the last look,
-    ``questions_needed`` how many questions would let it pass in 80%.
+    ``difference`` is run minus baseline on the ``scale`` of the scores; its limits hold for all looks
+    together. The verdict is "pass" if the lower limit is above minus ``tolerance`` (in points for scores
+    of 0 to 1), "worse" if the upper limit is below 0, and else "repeat" until ``max_repeats``. With
+    ``new_questions`` the limits are over clusters of questions, and no further repeat is asked for.
+    ``regressed`` are the questions that lost with 90% probability (None: too early to name any),
+    ``flaky`` those about which another repeat says most. ``chance_to_pass`` is the chance of an unchanged
+    run to pass at the last look; with ``questions_needed`` questions it would be 80%.
     """
 
     verdict: GateVerdict

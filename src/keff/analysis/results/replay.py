@@ -84,9 +84,9 @@ class ReplayRow(Result):
 class Replay(Finding):
     """Policies compared on ``n`` questions with ``k`` recorded paths, against plurality at ``cap``.
 
-    ``baseline`` is what changes are measured against: what is deployed today, else what was drawn.
-    ``decision`` is what ``analyze`` decides on this record; its rule is one of the rows where its paths were
-    recorded. None where it was not asked for.
+    Changes are measured against ``baseline``: what runs today, else what was drawn. ``decision`` is what
+    ``analyze`` decides on this record (None: not asked for). Its rule is one of the rows if its paths
+    were recorded.
     """
 
     n: int

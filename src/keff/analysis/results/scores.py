@@ -34,11 +34,11 @@ class Suspect(Result):
 
 @frozen
 class Audit(Finding):
-    """Suspect gold answers among ``n`` questions, by posterior probability.
+    """Suspect gold answers among ``n`` questions, the most probably wrong first.
 
-    ``score`` is the mean over questions and branches as marked, ``score_if_right`` the same if the agreed
-    answers of all suspects are right. ``ceiling`` is the share of questions that some path of some branch
-    gets right: no vote passes it. ``never_right`` is the rest.
+    ``score`` is the mean over questions and branches as marked; ``score_if_right`` is the same if the
+    agreed answer of every suspect is right. ``ceiling`` is the share of questions that some path of some
+    branch gets right, which no vote can exceed. ``never_right`` is the rest.
     """
 
     n: int
@@ -174,14 +174,15 @@ class SourceNoise(Result):
 class Noise(Finding):
     """Noise of the score of ``n`` questions with ``k`` or more repeats each, on its own ``scale``.
 
-    ``score`` is for questions like these, ``run_to_run_sd`` the standard deviation of the score of one run on
-    these very questions, ``gap_of_two_runs`` what two runs differ by through chance alone in 1 of 20, ``c``
-    the intraclass correlation of repeats. ``pass_at_k`` is the share of questions that one of k answers gets
-    right, ``pass_hat_k`` that all k do, ``flips`` the share whose outcome differs between two runs,
-    ``groups_without_gradient`` the share of groups of G answers that are all right or all wrong: None where
-    scores are graded. With one repeat of each question all but the score is None. ``sources`` is what the
-    sources of paths add where these differ. Where they are a sample of many, all intervals are for others
-    too, and a run is one of another source.
+    ``score`` has the interval for questions like these. ``run_to_run_sd`` is the standard deviation of
+    one run's score on these very questions; two runs differ by more than ``gap_of_two_runs`` by chance in
+    1 of 20 cases. ``c`` is the intraclass correlation of repeats. ``pass_at_k`` is the share of questions
+    that at least one of k tries gets right, ``pass_hat_k`` that all k do. ``flips`` is the share whose
+    outcome differs between two runs, and ``groups_without_gradient`` the share of groups of G tries that
+    are all right or all wrong. These are None if scores are graded. With one repeat of each question all
+    but the score is None. ``sources`` is the noise that prompts, judges or models add, if paths come from
+    several. If these are a sample of many, all intervals are for others too, and a run is one of another
+    source.
     """
 
     n: int
