@@ -158,7 +158,7 @@ class Beyond(NamedTuple):
     def of(cls, law: TryLaw, recorded: int, most: int, false_accept: float) -> Beyond:
         """Return it for up to ``most`` tries, by a checker that passes some wrong answers."""
         unsolved = law.unsolved(max(most, recorded))[:, recorded:]
-        failing, solved = checked(unsolved / unsolved[:, :1], false_accept)
+        failing, solved = fail_and_solve_chances(unsolved / unsolved[:, :1], false_accept)
         made, before = tries_made(failing), ((0, 0), (recorded, 0))
         return cls(np.pad(solved, before), np.pad(failing, before, constant_values=1), np.pad(made, before))
 
