@@ -127,9 +127,9 @@ def test_embeddings_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> N
     wrong = np.zeros((20, 2, 3))
     wrong[3, 1, 2] = np.nan
     for array, says in (
-        (np.zeros((19, 2, 3)), r"shape \(19, 2, 3\), wanted \(20, 2, dimensions\)"),
-        (np.zeros((20, 3, 3)), r"wanted \(20, 2, dimensions\)"),
-        (np.zeros((20, 2)), r"wanted \(20, 2, dimensions\)"),
+        (np.zeros((19, 2, 3)), r"shape \(19, 2, 3\), not \(20, 2, dimensions\)"),
+        (np.zeros((20, 3, 3)), r"not \(20, 2, dimensions\)"),
+        (np.zeros((20, 2)), r"not \(20, 2, dimensions\)"),
         (wrong, "not finite"),
         (np.full((20, 2, 3), "x"), "something other"),
     ):
@@ -147,7 +147,7 @@ def test_embeddings_that_do_not_fit_are_refused_in_one_line(tmp_path: Path) -> N
         assert says in done.stderr and done.stderr.strip().count("\n") == 0
     np.save(file, np.zeros((19, 2, 3)))
     done = keff("combine", log, "--embeddings", file)
-    assert done.returncode == 2 and "wanted (20, 2, dimensions)" in done.stderr
+    assert done.returncode == 2 and "not (20, 2, dimensions)" in done.stderr
 
 
 def test_too_small_a_record_is_refused(tmp_path: Path) -> None:

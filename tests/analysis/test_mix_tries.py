@@ -185,7 +185,7 @@ def test_verdicts_beside_answers_and_a_share_without_a_checker_are_refused(tmp_p
     )
     sure, unsure = (keff.mix(other, third, false_accept=share) for share in (None, 0.2))
     assert unsure.best_single.accuracy.value < sure.best_single.accuracy.value
-    with pytest.raises(KeffError, match="false-accept goes with"):
+    with pytest.raises(KeffError, match="false-accept is only for"):
         keff.mix(file, second, false_accept=0.1)
 
 

@@ -115,7 +115,7 @@ def test_questions_of_another_kind_say_how_they_are_written(tmp_path: Path, name
 def test_logs_of_one_question_each_are_a_table_that_says_how_they_become_one(tmp_path: Path) -> None:
     for i in range(3):
         (tmp_path / f"{i}.json").write_text(json.dumps({"id": i, "gold": "1", "answers": ["1", "2", "1"]}))
-    assert "3 records of one question: nothing to vote on within one" in keff("analyze", tmp_path).stdout
+    assert "Each of the 3 records has one question" in keff("analyze", tmp_path).stdout
     assert "--seed" in bad("replay", tmp_path / "0.json", "--seed", "-1")
     fitted = bad("replay", tmp_path / "0.json", "pilot_budget:0.98,cap=3")
     assert "record two or more, or name policies that are not fitted" in fitted

@@ -75,7 +75,7 @@ def test_what_cannot_be_served_is_refused(
         command(upstream=None, plan=plan, check=True)
     with pytest.raises(UsageError, match="--upstream URL"):
         command(upstream=None, check=True)
-    with pytest.raises(UsageError, match="goes with --fallback"):
+    with pytest.raises(UsageError, match="needs --fallback"):
         command(upstream=["http://x"], set=["fallback_key_env=KEY"], check=True)
     with pytest.raises(UsageError, match="a plan with branches"):
         command(upstream=["http://x"], branch=[tmp_path / "small.toml"], check=True)

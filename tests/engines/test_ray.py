@@ -203,7 +203,7 @@ def test_without_ray_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 def test_workers_without_a_cluster_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--workers goes with --on ray"):
+    with pytest.raises(UsageError, match="--workers needs --on ray"):
         SampleOptions(task=str(questions(tmp_path)), run=tmp_path / "run", engine="fake", workers=2).job()
 
 

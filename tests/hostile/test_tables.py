@@ -197,7 +197,9 @@ def test_one_number_for_all_paths_of_a_question_is_said_to_be_left(tmp_path: Pat
     said = [note.message for note in ballot.notes if note.code == "one_for_all"]
     assert (
         said
-        == ["tokens: one value for all paths of a question is not read: write a list"][: tokens is not None]
+        == ["tokens: keff cannot read one value for all paths of a question: write a list"][
+            : tokens is not None
+        ]
     )
     assert ballot.votes.tokens is None
 

@@ -47,7 +47,7 @@ def test_all_fields_come_through_and_unknown_ones_are_kept(tmp_path: Path) -> No
     ("rows", "line"),
     [
         ([GOOD, "{not json"], r"log\.jsonl:2: not JSON"),
-        ([GOOD, "[1, 2]"], r"log\.jsonl:2: a JSON object is wanted"),
+        ([GOOD, "[1, 2]"], r"log\.jsonl:2: expected a JSON object"),
         ([GOOD, {"id": "x"}], r"log\.jsonl:2: lacks all_answers \(it has id\)"),
         ([GOOD, GOOD], "duplicate id 'q1'"),
         ([GOOD | {"all_correct": [1]}], "all_correct has 1 entries for 4 answers"),

@@ -170,7 +170,7 @@ def test_what_was_not_timed_is_not_replayed_in_flight() -> None:
         ("lead_k:3,cap=8,in_flight=9", "above its cap: write 8 at most"),
         ("lead_k:3,in_flight=0", "in_flight must be an integer from 1"),
         ("lead_k:3,in_flight=2,order=first", "order is arrival or launch, not first"),
-        ("lead_k:3,order=arrival", "order goes with in_flight=W"),
+        ("lead_k:3,order=arrival", "order needs in_flight=W"),
         ("lead_k:3,wave=2,in_flight=2", "wave or in_flight, not both"),
         ("cascade:S(lead_k:2,cap=2)/L(fixed:1),in_flight=2", "over one branch"),
     ],

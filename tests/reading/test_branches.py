@@ -144,7 +144,7 @@ def test_branches_of_one_path_are_a_table_and_a_file_names_them(tmp_path: Path) 
     done = keff("analyze", file)
     assert done.returncode == 0, done.stderr
     title, _, _, *lines = done.stdout.splitlines()
-    assert "nothing to vote on within one" in title
+    assert "there is nothing to vote on" in title
     assert [line.split()[:2] for line in lines] == [["column", each] for each in "264351"]
     said = "".join(done.stderr.split())
     assert "Tonamethecolumns:--branchesa,b,c(oraJSONfile)" in said

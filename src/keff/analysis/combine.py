@@ -205,7 +205,7 @@ def fitting(given: ArrayLike | list[object], record: Record, name: str = "embedd
     except (TypeError, ValueError):
         raise LogError(f"{name} holds something other than {wanted}") from None
     if array.ndim != 3 or array.shape[:2] != (votes.n, votes.k) or not array.shape[2]:
-        raise LogError(f"{name} has the shape {array.shape}, wanted ({votes.n}, {votes.k}, dimensions)")
+        raise LogError(f"{name} has the shape {array.shape}, not ({votes.n}, {votes.k}, dimensions)")
     if not np.all(np.isfinite(array)):
         raise LogError(f"{name} holds numbers that are not finite: leave these questions out of both files")
     return array

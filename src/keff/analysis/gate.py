@@ -159,7 +159,7 @@ def _check_not_copied(one: RepeatedScores, other: RepeatedScores) -> None:
 
 
 def _same_scores(one: RepeatedScores, other: RepeatedScores) -> bool:
-    """Return whether every repeat of the second is one of the first, though many would differ by chance."""
+    """Return whether the second run only repeats answers of the first, more often than by chance."""
     first, second, _, _ = shared_repeats(one, other)
     spread = 2 * float(own_variances(first).sum())
     if one.votes is None or other.votes is None or one.votes.n != first.n or other.votes.n != first.n:

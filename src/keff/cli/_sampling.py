@@ -163,7 +163,7 @@ def made_engine(
     if on is not None:
         return on_cluster(on, workers, name, given)
     if workers is not None:
-        raise UsageError("--workers goes with --on ray")
+        raise UsageError("--workers needs --on ray")
     return plugins.load("engine", name, **given)
 
 

@@ -66,7 +66,7 @@ def address_of(
     """Return the address of servers; None where none is named."""
     if not urls:
         if key_env is not None:
-            raise UsageError(f"the variable of an API key goes with {flag}")
+            raise UsageError(f"the variable of an API key needs {flag}")
         return None
     url, *more = dict.fromkeys(base_url(each, flag, f"{flag}-key-env") for each in urls)
     return Address(

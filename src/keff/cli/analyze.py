@@ -122,8 +122,8 @@ def _print_summary(record: Record, analysis: Analysis, *, verbose: bool = False)
 def _print_few(branches: Sequence[tuple[Record, Analysis]]) -> None:
     """Print a table of records that have one question, or one path of each, and so decide nothing."""
     few = "path per question" if all(analysis.k == 1 for _, analysis in branches) else "question"
-    text = "nothing to vote on within one (of one model: --pool makes one record of all)"
-    say(f"{len(branches)} records of one {few}: {text}")
+    text = "there is nothing to vote on (--pool joins those of one model)"
+    say(f"Each of the {len(branches)} records has one {few}, so {text}.")
     ranked = sorted(branches, key=lambda pair: -math.inf if pair[1].p is None else pair[1].p, reverse=True)
     rows = [("record", "accuracy", "questions")]
     for record, analysis in ranked:

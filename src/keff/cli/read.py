@@ -163,7 +163,7 @@ def command(
         show_judged(path, opening, judging, json=json)
         return
     if judging.pairs is not None or judging.out is not None:
-        raise UsageError("--pairs and --out go with --judge ENGINE")
+        raise UsageError("--pairs and --out need --judge ENGINE")
     seen = survey(path, opening, size=size)
     print_json(seen.to_dict()) if json else _print(seen)
 

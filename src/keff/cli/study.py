@@ -215,7 +215,7 @@ def command(
     grid = choose(list(cells(study, runs)), only or ())
     if action == "report":
         if only:
-            raise UsageError("--only goes with run and status: a report is of the whole study")
+            raise UsageError("--only is for run and status: a report covers the whole study")
         _report(study, Reproducing(replicates), root, out, figures=figures, json=json)
     elif action == "status":
         rows = status(study, grid)

@@ -137,7 +137,7 @@ def escalation(stages: Sequence[tuple[str, PolicySpec]]) -> RetryCascade:
     Raises PolicyError where other rules stand beside ``retry``, and for more than 256 tries together.
     """
     if other := [f"{name}({spec})" for name, spec in stages if spec.name != "retry" or spec.options]:
-        raise PolicyError(f"cascade: retry:m goes with retry:m only, not with {other[0]}")
+        raise PolicyError(f"cascade: retry:m can only be combined with retry:m, not with {other[0]}")
     tries = tuple(check_cap("retry", DEFAULT_CAP if spec.value is None else spec.value) for _, spec in stages)
     if sum(tries) > MAX_CAP:
         raise PolicyError(f"cascade: its branches may be tried {sum(tries)} times; at most {MAX_CAP}")

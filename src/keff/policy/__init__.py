@@ -184,13 +184,13 @@ def check_fitted(policy: Policy) -> None:
 
 def _several_at_once(policy: Policy, wave: object = None, **flight: object) -> Policy:
     if isinstance(policy, Branching):
-        raise PolicyError(f"policy {policy.spec}: wave and in_flight go with rules over one branch")
+        raise PolicyError(f"policy {policy.spec}: wave and in_flight are only for rules over one branch")
     if wave is not None and flight:
         raise PolicyError(f"policy {policy.spec}: give wave or in_flight, not both")
     if wave is not None:
         return in_waves(policy, wave)
     if "in_flight" not in flight:
-        raise PolicyError(f"policy {policy.spec}: order goes with in_flight=W, the number of paths that run")
+        raise PolicyError(f"policy {policy.spec}: order needs in_flight=W, the number of paths that run")
     return in_flight(policy, flight["in_flight"], flight.get("order", "launch"))
 
 
@@ -198,9 +198,9 @@ def _rated(
     policy: Policy, weight: object = None, confidence: object = CONFIDENCE, temperature: object = None
 ) -> Policy:
     if temperature is not None:
-        raise PolicyError(f"policy {policy.spec}: temperature goes with weight=confidence")
+        raise PolicyError(f"policy {policy.spec}: temperature needs weight=confidence")
     if isinstance(policy, Branching) and (weight, confidence) != (None, CONFIDENCE):
-        raise PolicyError(f"policy {policy.spec}: weight and confidence go with rules over one branch")
+        raise PolicyError(f"policy {policy.spec}: weight and confidence are only for rules over one branch")
     name = checked_name(confidence)
     if not isinstance(policy, ReadsConfidence):
         return LogOddsVote(policy, confidence=name)
@@ -214,7 +214,7 @@ def _weighted(
     policy: Policy, weight: object = None, temperature: object = 1.0, confidence: object = CONFIDENCE
 ) -> Policy:
     if weight != "confidence":
-        raise PolicyError(f"policy {policy.spec}: weights are weight=confidence or weight=log_odds")
+        raise PolicyError(f"policy {policy.spec}: weight must be confidence or log_odds")
     if not isinstance(temperature, int | float) or not 0 < temperature < float("inf"):
         raise PolicyError(f"policy {policy.spec}: temperature must be a number above 0")
     return ConfidenceVote(policy, float(temperature), checked_name(confidence))

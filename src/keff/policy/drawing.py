@@ -153,7 +153,7 @@ def giving_up(rule: Policy, least: object) -> Policy:
     one = not ("confidence" in rule.needs or isinstance(rule, Branching))
     if one and not chance and (paths := checked_int(rule, "give_up", least)) > 1:
         return GivesUp(rule, paths)
-    line = "give_up=M goes with counts of one branch, M at least 2; a chance with lead_k:2,weight=log_odds"
+    line = "give_up=M needs votes of one branch that are counted, and M at least 2; a chance weight=log_odds"
     raise PolicyError(f"policy {rule.spec}: {line}")
 
 

@@ -158,7 +158,9 @@ def interval_mean(
         return Estimate(mean.value, None, None, "cluster_t", mean.units, 1, (_ONE_UNIT,))
     half = mean.half(level)
     notes = (
-        () if half > 0 else (Note("no_variation", "Every unit has the same value: the interval is empty."),)
+        ()
+        if half > 0
+        else (Note("no_variation", "Every question has the same value, so the interval has no width."),)
     )
     lo, hi = mean.value - half, mean.value + half
     return Estimate(mean.value, lo, hi, "cluster_t", mean.units, 1, notes)

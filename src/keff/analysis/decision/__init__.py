@@ -88,7 +88,7 @@ def decide(
     reference = reference_of(now, votes.k)
     verdicts = Verdicts.of(votes)
     if false_accept and verdicts is None:
-        raise UsageError("false_accept goes with records of a checker's verdicts, and this one has none")
+        raise UsageError("false_accept is only for records of a checker's verdicts, and this one has none")
     tries = None
     if verdicts is not None:
         decision, tries = decide_tries(verdicts, aim, now=now, cap=cap, false_accept=false_accept)

@@ -43,7 +43,7 @@ class Aim(StatedAim):
         if not 0 < self.confidence < 1:
             raise PolicyError(f"sure must be above 0 and below 1, not {self.confidence:g}")
         if not self.asks_share:
-            raise PolicyError("sure goes with retain: how likely it is that the share is kept")
+            raise PolicyError("sure needs retain: it is how likely the share is kept")
 
     @property
     def asks_share(self) -> bool:

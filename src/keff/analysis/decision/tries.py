@@ -69,7 +69,7 @@ class Verdicts:
         return np.where(ends, self.passed.argmax(axis=1) + 1, np.full(n, k))
 
     def until_passed(self, values: FloatArray) -> FloatArray:
-        """Return the mean sum of ``values`` [n, K] over at most 0..K tries [n, K + 1], as ``until_passed``.
+        """Return the mean sum of ``values`` [n, K] over the tries made, of at most 0..K allowed [n, K + 1].
 
         Of tries that ended, in the order in which they were made.
         """

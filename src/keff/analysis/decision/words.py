@@ -77,7 +77,7 @@ def reason(known: JointPosterior, choice: Choice, aim: Aim, votes: Votes, kept: 
         others = "gained more" if gain.value > measured else "gain too"
         return f"{told}, because similar workloads {others}. This pilot alone does not show it"
     if known.level is None:
-        return "without gold answers keff cannot tell whether voting helps. The rule keeps today's answer"
+        return "without gold answers keff cannot tell whether voting helps. The rule keeps today's answers"
     size = f"{plural(votes.n, 'question')} x {plural(votes.k, 'answer')}"
     if votes.k == 2 and not _measured_points(known, choice):
         size = f"{OF_TWO}, so this record"

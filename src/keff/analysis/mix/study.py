@@ -139,7 +139,7 @@ class MixAnalysis:
             plans = try_plans(tried, group.names, self.mean_cost)
         else:
             if settings.false_accept:
-                raise UsageError("--false-accept goes with branches of a checker's verdicts")
+                raise UsageError("--false-accept is only for branches with a checker's verdicts")
             orders = draw_orders(group, costs, settings.cap, np.random.default_rng(settings.seed))
             plans = chain(
                 _fixed_plans(group, costs, orders, settings.seed),

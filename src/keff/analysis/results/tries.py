@@ -68,15 +68,15 @@ class Tries(Finding):
         """Yield the table of tries and the sentences on what no retry solves, and on a checker that errs."""
         yield text_table(self.rows())
         yield (
-            "Made: tries on average. Next right: the chance that one more try is right after all failed. "
-            "Pays from: one more try pays where a right answer is worth at least this many tries."
+            "Made is the mean number of tries. Next right is the chance that one more try is right after all "
+            "these failed. Pays from is how many tries a right answer must be worth for one more try to pay."
         )
         if any(row.wrong is not None for row in self.lines):
-            yield "Wrong: the share of the answers that pass and are wrong; it grows with every try."
+            yield "Wrong is the share of wrong answers among those that pass. It grows with every try."
         if given_by_user(self.false_accept):
             yield "keff works these figures out from the share of wrong answers that you say pass."
         else:
-            yield f"Up to the {self.k} recorded tries the share right is measured; the rest keff predicts."
+            yield f"keff measured the share right up to your {self.k} recorded tries, and predicts the rest."
         limits = self.never.limits
         if limits is not None:
             lo, hi = limits

@@ -34,7 +34,7 @@ MetricLabels: TypeAlias = tuple[tuple[str, str], ...]
 COUNTERS: Mapping[str, str] = {
     "keff_requests_total": "Chat requests by HTTP status (499: the client left), and all that the "
     "guard refused.",
-    "keff_failed_requests_total": "Requests that failed by the upstream or the gateway, by HTTP status and "
+    "keff_failed_requests_total": "Requests that the upstream or the gateway failed, by HTTP status and "
     "upstream.",
     "keff_passed_total": "Requests of other paths of the API, passed through, by HTTP status.",
     "keff_votes_total": "Voted requests, by why drawing stopped.",

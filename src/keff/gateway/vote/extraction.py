@@ -150,7 +150,7 @@ def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[
         line = f"keff.answer_space is one of {', '.join(known)}, not {name!r:.40}"
         raise Problem(400, line, param="keff.answer_space")
     if named and name not in (None, "json"):
-        raise Problem(400, "keff.fields goes with the answer space json", param="keff.fields")
+        raise Problem(400, "keff.fields needs the answer space json", param="keff.fields")
     try:
         made = space("json", fields=tuple(named)) if named else _space(str(name))
     except KeffError as error:

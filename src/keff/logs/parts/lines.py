@@ -232,7 +232,7 @@ def parse(where: str, line: bytes, *, first: bool = False) -> Row:
     except (ValueError, RecursionError) as error:
         raise LogError(f"{where}: {_reason(error)}") from None
     if not isinstance(row, dict):
-        raise LogError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
+        raise LogError(f"{where}: expected a JSON object, not {type(row).__name__}")
     return cast("Row", row)
 
 
@@ -293,14 +293,16 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
     for info in infos:
         if info.file_size > MOST_BYTES:
             size = f"{info.file_size / 2**20:,.0f} MiB"
-            raise LogError(f"{path}: the member {info.filename!r} claims {size} unpacked: not read")
+            raise LogError(
+                f"{path}: the member {info.filename!r} claims {size} unpacked, so keff does not read it"
+            )
         if info.file_size > max(SMALL, MOST_RATIO * info.compress_size):
             raise LogError(
                 f"{path}: the member {info.filename!r} claims to unpack to more than {MOST_RATIO} times its "
-                "size, as a zip bomb does: not read"
+                "size, as a zip bomb does, so keff does not read it"
             )
     if sum(info.compress_size for info in infos) > path.stat().st_size:
-        raise LogError(f"{path}: its members overlap, as in a zip bomb: not read")
+        raise LogError(f"{path}: its members overlap, as in a zip bomb, so keff does not read it")
     return infos
 
 
@@ -314,7 +316,7 @@ def unpack(path: Path, info: zipfile.ZipInfo) -> bytes:
         raise LogError(f"{where} is damaged")
     data = _inflate(where, info, packed)
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
-        raise LogError(f"{where} is damaged, or larger than it claims: not read")
+        raise LogError(f"{where} is damaged, or larger than it claims, so keff does not read it")
     return data
 
 

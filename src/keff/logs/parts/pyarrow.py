@@ -279,7 +279,9 @@ def row_groups(path: Path) -> list[tuple[_ParquetFile, int, int]]:
         with each.open() as file:
             groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
             if any(group.total_byte_size > max(SMALL, MOST_RATIO * each.size) for group in groups):
-                raise LogError(f"{each.name}: it claims to unpack to far more than its size: not read")
+                raise LogError(
+                    f"{each.name}: it claims to unpack to far more than its size, so keff does not read it"
+                )
             found += [(each, number, group.num_rows) for number, group in enumerate(groups) if group.num_rows]
     return found
 

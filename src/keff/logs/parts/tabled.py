@@ -273,7 +273,7 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: NoteSink = 
     if layout.numbered or {"answer", "correct", "text", "score"} & set(listed):
         alone = [layout.single[word] for word in several if word not in (*listed, "model")]
         if known := [name for name in alone if not is_missing(first.get(name))]:
-            text = f"{', '.join(known)}: one value for all paths of a question is not read: write a list"
+            text = f"{', '.join(known)}: keff cannot read one value for all paths of a question: write a list"
             tell(Note("one_for_all", text))
         return once_each(
             (where, question_or_scores(where, wide, texts=texts, part=model_of(wide)))
@@ -472,7 +472,7 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
             mark = tuple(str(member.get(single[word])) for word in apart)
             number = member.get(single["path"])
             if isinstance(number, float) and math.isinf(number):
-                raise LogError(f"{place}: path is {number}, not a number of a path")
+                raise LogError(f"{place}: path must be a finite number, not {number}")
             if mark in places:
                 named = ", ".join(f"{word} {value}" for word, value in zip(apart, mark, strict=True))
                 raise LogError(
