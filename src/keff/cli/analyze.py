@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keff.analysis.estimates import Settings, analyze
 from keff.analysis.matching import agreement_sentences
@@ -20,10 +21,12 @@ from keff.cli._console import note, print_table, say, say_all, tell_runs, warn, 
 from keff.cli._groups import LogOptions, WantedOptions
 from keff.errors import UsageError
 from keff.narrow import fields
-from keff.plan import Plan
-from keff.reading.open import Record
 from keff.reading.several import open_records, pool_records
 from keff.records import percent
+
+if TYPE_CHECKING:
+    from keff.plan import Plan
+    from keff.reading.open import Record
 
 
 @o.grouped

@@ -6,7 +6,6 @@ Words of magnitude are those of Unicode's CLDR (compact decimal formats), with t
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 
 from keff.answers.parts.number_words import UNSPACED, either, forms, listed
@@ -174,6 +173,7 @@ _NAMES = (
     "USD EUR GBP INR CNY JPY KRW CAD AUD NZD SEK NOK DKK PLN CZK HUF RUB TRY BRL ZAR SGD HKD "
     "MYR IDR THB VND PHP MXN ILS SAR AED EGP NGN KES PKR BDT LKR TWD UAH COP CLP ARS PEN"
 )
-_SIGNS = "".join(chr(code) for code in range(sys.maxunicode) if unicodedata.category(chr(code)) == "Sc")
+# In the planes of scripts and symbols: those beyond hold ideographs, and there are a million places to look.
+_SIGNS = "".join(sign for sign in map(chr, range(0x20000)) if unicodedata.category(sign) == "Sc")
 _LONGEST_FIRST = sorted(_NAMES.split(), key=len, reverse=True)
 CURRENCY = f"(?:{'|'.join(map(re.escape, _LONGEST_FIRST))}|[{_SIGNS}])"
