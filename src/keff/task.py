@@ -137,7 +137,7 @@ def ranked(
     if n is None:
         # All are taken, so each is checked where it is read.
         every = [
-            (stable_hash(seed, item.id), pack(_checked(task, where, item)))
+            (stable_hash(seed, item.id), pack(_check_gold(task, where, item)))
             for where, item in _located_items(task)
         ]
         every.sort(key=itemgetter(0))
@@ -147,7 +147,7 @@ def ranked(
     keyed = ((stable_hash(seed, item.id), where, pack(item)) for where, item in _located_items(task))
     chosen = heapq.nsmallest(n, keyed, key=itemgetter(0))
     for _, where, packed in chosen:
-        _checked(task, where, unpack(packed))
+        _check_gold(task, where, unpack(packed))
     return [packed for _, _, packed in chosen]
 
 
@@ -155,7 +155,7 @@ def _itself(item: Item) -> Item:
     return item
 
 
-def _checked(task: Task, where: str, item: Item) -> Item:
+def _check_gold(task: Task, where: str, item: Item) -> Item:
     if not task.accepts_gold(item):
         raise TaskError(
             f"{where}: the gold answer {item.gold!r} of item {item.id} fails its own scorer "

@@ -222,7 +222,7 @@ class ChoiceSpace(ByKey):
             ):
                 return None
             label = read.whole(payload) or self._option(payload) or read.stated(payload)
-            if label := label or self._mentioned(payload):
+            if label := label or self._only_option_in(payload):
                 return Extracted(label, statement.rule)
         if verdict is not None:
             return Extracted(verdict, "verdict") if verdict else None
@@ -237,14 +237,14 @@ class ChoiceSpace(ByKey):
             return None if listing else Extracted(label, "last line")
         if label := read.last(tail):
             return Extracted(label, "last label")
-        label = self._mentioned(last_line)
+        label = self._only_option_in(last_line)
         return Extracted(label, "option text") if label else None
 
     def _option(self, text: str) -> str | None:
         """Return the label of the option with exactly this text."""
         return self._texts.get(_squeeze(text)) if self._texts else None
 
-    def _mentioned(self, text: str) -> str | None:
+    def _only_option_in(self, text: str) -> str | None:
         """Return the label of the only option whose text occurs in this text."""
         said = f" {_squeeze(text)} "
         held = [text for text in self._texts if f" {text} " in said]

@@ -89,15 +89,15 @@ class DateSpace(ByForm):
                     clock = _CLOCK.match(text, match.end())
                     if re.search(r"\d", text[(clock or match).end() :]):
                         raise NotRead("more than one date or number")
-                    return self._written(form, match, clock)
+                    return self._canonical_date(form, match, clock)
         raise NotRead("no date")
 
-    def _written(self, form: str, match: re.Match[str], clock: re.Match[str] | None) -> str:
+    def _canonical_date(self, form: str, match: re.Match[str], clock: re.Match[str] | None) -> str:
         year = int(match["year"])
         if form == "year":
             return f"{year:04d}"
         if form == "numeric":
-            day, month = self._ordered(int(match["first"]), int(match["second"]))
+            day, month = self._day_and_month(int(match["first"]), int(match["second"]))
         else:
             month = int(match["month"]) if match["month"].isdigit() else _MONTH[match["month"].lower()]
             day = int(match.groupdict().get("day") or 0)
@@ -108,7 +108,7 @@ class DateSpace(ByForm):
         except (ValueError, OverflowError):
             raise NotRead("no such day") from None
 
-    def _ordered(self, first: int, second: int) -> tuple[int, int]:
+    def _day_and_month(self, first: int, second: int) -> tuple[int, int]:
         """Return day and month of a numeric date; raises NotRead where their order is ambiguous."""
         if self.order:
             return (first, second) if self.order == "dmy" else (second, first)

@@ -61,14 +61,14 @@ class LabelSpace(ByKey):
         """Return the last explicit statement's label; else that of the last sentence with one."""
         text = visible(text)
         for statement in statements(text):
-            named = self._named(plain(statement.payload))
+            named = self._labels_in(plain(statement.payload))
             if named and not (truncated and statement.open):
                 return Extracted(named.pop(), statement.rule) if len(named) == 1 else None
         if truncated:
             return None
         # A verdict comes last; labels that are weighed before it are not one.
         for sentence in reversed(SENTENCE.split(plain(text[-TAIL:]))[-20:]):
-            if named := self._named(sentence):
+            if named := self._labels_in(sentence):
                 return Extracted(named.pop(), "last sentence") if len(named) == 1 else None
         return None
 
@@ -76,14 +76,14 @@ class LabelSpace(ByKey):
         """Return the label; None when the answer names none, or several."""
         if known := self._known.get(_form(answer[:_LONGEST_ANSWER])):
             return known
-        return only(self._named(plain(fold(answer[:_LONGEST_ANSWER]))))
+        return only(self._labels_in(plain(fold(answer[:_LONGEST_ANSWER]))))
 
     def why(self, text: str) -> str | None:
         """Return why a text or an answer abstains."""
-        several = len(self._named(plain(visible(text)[-TAIL:]))) > 1
+        several = len(self._labels_in(plain(visible(text)[-TAIL:]))) > 1
         return "names several labels" if several else "names no label"
 
-    def _named(self, text: str) -> set[str]:
+    def _labels_in(self, text: str) -> set[str]:
         return {
             self._known[_form(match[0])]
             for match in self._pattern.finditer(text)

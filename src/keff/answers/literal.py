@@ -75,7 +75,7 @@ class LiteralSpace(ByKey):
         text = strip_thinking(text).replace("\0", "")
         tail = text[-TAIL:]
         for statement in statements(text):
-            if value := _stated(statement, truncated):
+            if value := _complete_literal(statement, truncated):
                 return Extracted(value, statement.rule)
         asserted = last_match(_ASSERT, tail)
         if asserted and (value := _literal_at(_rest(tail, asserted))):
@@ -85,7 +85,7 @@ class LiteralSpace(ByKey):
     def key(self, answer: str) -> str | None:
         """Return the value's canonical text; None where the answer is no literal."""
         try:
-            return _written(_value(answer))
+            return _canonical_text(_value(answer))
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
             return None
 
@@ -100,19 +100,19 @@ def _value(text: str) -> object:
         return ast.literal_eval(parse(text, "eval"))
 
 
-def _written(value: object) -> str:
+def _canonical_text(value: object) -> str:
     if isinstance(value, bool | int | float | complex):
         return _number(value)
     if isinstance(value, list | tuple):
-        inner = ", ".join(map(_written, value))  # pyright: ignore[reportUnknownArgumentType]
+        inner = ", ".join(map(_canonical_text, value))  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, list):
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, set | frozenset):
-        members = sorted(map(_written, value))  # pyright: ignore[reportUnknownArgumentType]
+        members = sorted(map(_canonical_text, value))  # pyright: ignore[reportUnknownArgumentType]
         return f"{{{', '.join(members)}}}" if members else "set()"
     if isinstance(value, dict):
-        pairs = sorted((_written(key), _written(each)) for key, each in value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        pairs = sorted((_canonical_text(key), _canonical_text(each)) for key, each in value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         return f"{{{', '.join(f'{key}: {each}' for key, each in pairs)}}}"
     return repr(value)
 
@@ -127,7 +127,7 @@ def _number(value: complex) -> str:
     return repr(int(value) if value == int(value) else value)
 
 
-def _stated(statement: Statement, truncated: bool) -> str | None:
+def _complete_literal(statement: Statement, truncated: bool) -> str | None:
     value = _literal_at(statement.payload)
     unsure = truncated and statement.open and value is not None and statement.payload.endswith(value)
     return None if unsure and value and value[-1] not in ")]}'\"" else value

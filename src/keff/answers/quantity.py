@@ -170,7 +170,7 @@ def _unit_at(text: str, at: int) -> tuple[str, int]:
     words = match[1]
     # A sentence may go on behind the unit: the longest beginning that is one.
     for end in sorted((len(words), *(cut.start() for cut in re.finditer(r"[\s*/]", words))), reverse=True):
-        if unit := _known(words[:end]):
+        if unit := _spelling_for_pint(words[:end]):
             return unit, match.start(1) + end
     return "", at
 
@@ -217,14 +217,14 @@ def _read(answer: str) -> str:
         before = unit
         total = part if total is None else _sum(total, part)
         if not rest:
-            return _written(total)
+            return _text_of(total)
         more = _AND.match(text, at)
         if not unit or more is None or not _has_unit(text, more.end()):
             raise NotRead(f"unknown unit {rest[:30]!r}")
         at = more.end()
 
 
-def _written(total: Quantity) -> str:
+def _text_of(total: Quantity) -> str:
     unit = _name(total)
     amount = notation.written(Fraction(total.magnitude))
     return f"{amount} {unit}" if unit else amount
@@ -258,7 +258,7 @@ def _sum(total: Quantity, part: Quantity) -> Quantity:
 
 
 @lru_cache(maxsize=4096)
-def _known(words: str) -> str:
+def _spelling_for_pint(words: str) -> str:
     """Return the spelling of a unit that pint knows; empty where it knows none."""
     spelled = " ".join(words.split()).rstrip(".")
     if (unit := _SPELLED.get(spelled.lower()) or _CAPITAL.get(spelled)) is not None:

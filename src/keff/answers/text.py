@@ -141,7 +141,7 @@ def normalised(answer: str) -> str:
 
 
 def _normal(answer: str) -> str:
-    text = unicodedata.normalize("NFKC", _shown(fold(answer))).lower()
+    text = unicodedata.normalize("NFKC", _without_markdown(fold(answer))).lower()
     for written, sign in _BOUNDS:
         text = text.replace(written, sign)
     tokens = [_token(token) for token in _APART.sub("", " ".join(text.split())).split()]
@@ -149,7 +149,7 @@ def _normal(answer: str) -> str:
     return " ".join(" ".join(kept).split()) or " ".join(text.split())
 
 
-def _shown(text: str) -> str:
+def _without_markdown(text: str) -> str:
     """Return text without Markdown; a star between terms, or a single one (A*), stays."""
     if "*" not in text:
         return plain(text)
@@ -214,7 +214,7 @@ def _span(statement: Statement) -> str:
     bold = _BOLD.match(payload)
     if bold:
         return _trim(plain(bold[1]))
-    payload = _shown(payload).strip()
+    payload = _without_markdown(payload).strip()
     if statement.rule == "marker":
         payload = _SENTENCE_END.split(payload, maxsplit=1)[0]
     return _trim(payload)

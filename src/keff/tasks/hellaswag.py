@@ -35,13 +35,13 @@ class HellaSwag(Benchmark):
 
     def build(self, row: Row) -> Item:
         """Return the Item of a row with all columns."""
-        scenario = f"Scenario ({text(row, 'activity_label')}): {_unmarked(text(row, 'ctx'))}"
-        question, meta = lettered(scenario, [_unmarked(each) for each in row["endings"]])
+        scenario = f"Scenario ({text(row, 'activity_label')}): {_without_marks(text(row, 'ctx'))}"
+        question, meta = lettered(scenario, [_without_marks(each) for each in row["endings"]])
         gold = meta["labels"][int(row["label"])] if row["label"] != "" else None
         return self.item(question, gold, meta=meta)
 
 
-def _unmarked(passage: str) -> str:
+def _without_marks(passage: str) -> str:
     return _MARKS.sub(" ", passage).strip()
 
 

@@ -126,7 +126,7 @@ class Jsonl(SpacedTask):
         judged = super().judge(replace(item, gold=None), completion)
         if judged.rule == "refusal":
             return replace(judged, correct=None if item.gold is None else 0)
-        scored = _called(self.scorer, strip_thinking(completion.text), item.gold)
+        scored = _verdict_of(self.scorer, strip_thinking(completion.text), item.gold)
         if isinstance(scored, bool):
             return replace(judged, correct=None if item.gold is None else int(scored))
         answer, right = scored
@@ -139,7 +139,7 @@ class Jsonl(SpacedTask):
         return self.scorer is not None or super().accepts_gold(item)
 
 
-def _called(code: UserCode, text: str, gold: object) -> tuple[str | None, bool] | bool:
+def _verdict_of(code: UserCode, text: str, gold: object) -> tuple[str | None, bool] | bool:
     """Return the verdict of the user's ``function(text, gold)``; raises TaskError for other values."""
     name = f"{code.path}:{code.function}"
     try:

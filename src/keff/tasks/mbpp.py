@@ -58,7 +58,7 @@ def parse(sources: Sequence[str], imports: Sequence[str] = ()) -> tuple[CodeTest
     trees = [_assertion(source) for source in sources]
     if not trees:
         raise TaskError("there are no tests")
-    entry = _entry(trees[0], _bound(imports))
+    entry = _entry(trees[0], _imported_names(imports))
     return tuple(_take_apart(tree, entry, first=at * 1000) for at, tree in enumerate(trees))
 
 
@@ -102,7 +102,7 @@ def _assertion(source: str) -> ast.expr:
     return body[0].test
 
 
-def _bound(imports: Sequence[str]) -> frozenset[str]:
+def _imported_names(imports: Sequence[str]) -> frozenset[str]:
     """Return the names bound by import lines."""
     names: set[str] = set()
     for source in imports:
@@ -137,17 +137,17 @@ class _Lift(ast.NodeTransformer):
         self.lifted: dict[str, str] = {}
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if not self._tested(node):
+        if not self._calls_entry(node):
             return self.generic_visit(node)
         name = f"_value{self.first + len(self.lifted)}"
         self.lifted[name] = ast.unparse(node)
         return ast.Name(name, ast.Load())
 
-    def _tested(self, node: ast.expr) -> bool:
+    def _calls_entry(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return False
         alone = len(node.args) == 1 and not node.keywords and node.func.id in _BUILTINS
-        return node.func.id == self.entry or (alone and self._tested(node.args[0]))
+        return node.func.id == self.entry or (alone and self._calls_entry(node.args[0]))
 
 
 def _take_apart(test: ast.expr, entry: str, first: int) -> CodeTest:
@@ -160,10 +160,10 @@ def _take_apart(test: ast.expr, entry: str, first: int) -> CodeTest:
     if not lift.lifted:
         raise TaskError(f"a test does not call {entry}: {ast.unparse(test)[:100]!r}")
     calls, names = tuple(lift.lifted.values()), tuple(lift.lifted)
-    return CodeTest(entry, calls, names, ast.unparse(test), _expected(test))
+    return CodeTest(entry, calls, names, ast.unparse(test), _literal_result(test))
 
 
-def _expected(test: ast.expr) -> str | None:
+def _literal_result(test: ast.expr) -> str | None:
     match test:
         case ast.Compare(left=ast.Name(), ops=[ast.Eq()], comparators=[right]):
             try:

@@ -78,7 +78,7 @@ def voting_fields(answers: Sequence[str], schema: object = None) -> VotingFields
     nothing repeats none is left; the one that is called the answer, or the only one, stays where it is a
     number, boolean, enumeration or date (or a string that is a number, an option's letter or mathematics).
     """
-    return _decided([answers], schema)
+    return _fields_of_questions([answers], schema)
 
 
 def proposed_fields(questions: Sequence[Sequence[str]]) -> VotingFields:
@@ -86,7 +86,7 @@ def proposed_fields(questions: Sequence[Sequence[str]]) -> VotingFields:
 
     A field votes when its values repeat among the first four answers of at least half of the questions.
     """
-    return _decided([answers[:MOST_ANSWERS] for answers in questions[:MOST_QUESTIONS]], None)
+    return _fields_of_questions([answers[:MOST_ANSWERS] for answers in questions[:MOST_QUESTIONS]], None)
 
 
 def schema_of(request: object) -> object:
@@ -101,7 +101,7 @@ def schema_of(request: object) -> object:
     return None if is_format or not given else given
 
 
-def _decided(questions: Sequence[Sequence[str]], schema: object) -> VotingFields:
+def _fields_of_questions(questions: Sequence[Sequence[str]], schema: object) -> VotingFields:
     values = [[value for text in answers if (value := _value(text)) is not MISSING] for answers in questions]
     every = [value for some in values for value in some]
     kinds, note = _kinds(schema_of(schema), every)
@@ -132,16 +132,16 @@ def _kinds(schema: object, values: Sequence[object]) -> tuple[dict[str, str], st
     note = ""
     if schema is not None:
         try:
-            return _merged(_Schema(schema, values).leaves(schema, "", ("#",))), ""
+            return _kind_by_path(_Schema(schema, values).leaves(schema, "", ("#",))), ""
         except _Unusable as error:
             note = f"the schema was not used: {error}"
     try:
-        return _merged(leaf for value in values for leaf in _of_value(value, "", 0)), note
+        return _kind_by_path(leaf for value in values for leaf in _of_value(value, "", 0)), note
     except _Unusable as error:
         return {}, note or str(error)
 
 
-def _merged(leaves: Iterator[tuple[str, str]]) -> dict[str, str]:
+def _kind_by_path(leaves: Iterator[tuple[str, str]]) -> dict[str, str]:
     """Return one kind per path; a reason overrides a string, a string the others."""
     kinds: dict[str, str] = {}
     for path, kind in leaves:
@@ -342,15 +342,16 @@ def stated_gold(space: Space, gold: object) -> object:
     A list stays a list: what it means (several acceptable answers, or the items of one) is the space's own.
     """
     if isinstance(gold, str):
-        return _stated(space, gold)
+        return _answer_of_gold(space, gold)
     if isinstance(gold, list | tuple):
         return [
-            _stated(space, each) if isinstance(each, str) else each for each in cast("list[object]", gold)
+            _answer_of_gold(space, each) if isinstance(each, str) else each
+            for each in cast("list[object]", gold)
         ]
     return gold
 
 
-def _stated(space: Space, gold: str) -> str:
+def _answer_of_gold(space: Space, gold: str) -> str:
     found = space.extract(gold) if _STATES.search(gold) else None
     # In free text "the answer is blowing in the wind" may be the answer.
     ends = _ENDS if space.name == "text" else (*_ENDS, "marker")

@@ -83,15 +83,15 @@ class OfDocuments:
                     if not json_text.begins_whole(shown):
                         return None
                 else:
-                    return None if truncated else Extracted(self._said(document) or document, "JSON")
+                    return None if truncated else Extracted(self._answer_member(document) or document, "JSON")
             held = None if truncated else json_text.only_object(shown)
-            answer = held and self._said(held[0])
+            answer = held and self._answer_member(held[0])
             # As if truncated: only explicit statements behind the object count; its line is whole.
             if held and answer and self.plain.extract(f"{shown[held[1] :]}\n", truncated=True) is None:
                 return Extracted(answer, "JSON")
         return self.plain.extract(text, truncated=truncated)
 
-    def _said(self, document: str) -> str | None:
+    def _answer_member(self, document: str) -> str | None:
         members = fields(json_text.value_of(document))
         found = (members[name] for name in ANSWER_MEMBERS if name in members)
         said = (each if isinstance(each, str) else json_text.canonical(each) for each in found)
@@ -122,7 +122,7 @@ def space(spec: str, **options: object) -> Space:
         raise TaskError(unknown("answer space", name, names()))
     try:
         made = complete(plugins.load("space", name, **given), name)
-        kept, documents = _kept(made, keep), name in ONE_VALUE | {"list", "set"}
+        kept, documents = _answer_words(made, keep), name in ONE_VALUE | {"list", "set"}
         made = OfDocuments(made) if documents else made
         return made if name in _EVERY_WORD else Abstaining(made, kept, documents=documents)
     except PluginError as error:
@@ -148,7 +148,7 @@ def keeping(spec: str, kept: Sequence[str]) -> str:
     return f"{name}:{json.dumps(options, ensure_ascii=False)}"
 
 
-def _kept(made: Space, keep: object) -> list[str]:
+def _answer_words(made: Space, keep: object) -> list[str]:
     """Return the words that are answers of a space: those asked for, labels, and None where it is a value."""
     if not isinstance(keep, str | list | tuple):
         raise TypeError(f"keep names words, such as keep=NA, not {keep!r}")

@@ -79,13 +79,13 @@ def canonical(text: str, dialect: str) -> str:
     # Numbers of aliases follow the order of the text, which sorting changes: until nothing changes.
     try:
         return settled(
-            lambda each: "; ".join(_folded(tree, dialect) for tree in _parsed(each, dialect)), text
+            lambda each: "; ".join(_canonical_sql(tree, dialect) for tree in _parse(each, dialect)), text
         )
     except (RecursionError, SqlglotError) as error:
         raise NotRead(f"not normalised: {type(error).__name__}") from None
 
 
-def _folded(tree: Tree, dialect: str) -> str:
+def _canonical_sql(tree: Tree, dialect: str) -> str:
     folding = _Folding(Counter(_table_name(table) for table in tree.find_all(exp.Table)))
     folding.query(tree, [], {})
     _fold_output(tree)
@@ -95,7 +95,7 @@ def _folded(tree: Tree, dialect: str) -> str:
     return _sql(tree, dialect)
 
 
-def _parsed(text: str, dialect: str) -> list[Tree]:
+def _parse(text: str, dialect: str) -> list[Tree]:
     if len(text) > MOST_CHARACTERS:
         raise NotRead(f"longer than {MOST_CHARACTERS:,} characters")
     if nesting(text, _QUOTED) > DEEPEST:
@@ -126,7 +126,7 @@ class _Folding:
     uses: Counter[str]
     count: int = 0
 
-    def _numbered(self, stem: str) -> str:
+    def _next_name(self, stem: str) -> str:
         self.count += 1
         return f"{stem}_{self.count}"
 
@@ -155,7 +155,7 @@ class _Folding:
             if with_.args.get("recursive"):
                 ctes = ctes | {name: name}
             self.query(cte.this, scopes, ctes)
-            ctes = ctes | {name: name if with_.args.get("recursive") else self._numbered("cte")}
+            ctes = ctes | {name: name if with_.args.get("recursive") else self._next_name("cte")}
             _set_alias(cte, ctes[name])
         return ctes
 
@@ -171,11 +171,11 @@ class _Folding:
                 for part in source.find_all(exp.Identifier):
                     _fold_name(part)
                 _rename_table(source, ctes)
-                new = source.name if single else self._numbered(source.name)
+                new = source.name if single else self._next_name(source.name)
                 _set_alias(source, "" if single else new)
             elif isinstance(source, exp.Subquery):
                 self.query(source.this, scopes, ctes)
-                new = self._numbered("query")
+                new = self._next_name("query")
                 _set_alias(source, new)
             else:
                 self.query(source, scopes, ctes)

@@ -214,7 +214,7 @@ def _hash(text: str, at: int, after: int) -> Statement | None:
     return Statement(at, payload, "####", False, is_open) if text[after : after + 1] != "#" else None
 
 
-def _boxed(text: str, at: int, after: int) -> Statement | None:
+def _box_at(text: str, at: int, after: int) -> Statement | None:
     opening = text[after : after + 1]
     if opening != "{":
         word = re.compile(r"\s+([^\s$]{1,40})").match(text, after)
@@ -265,4 +265,4 @@ def _begins_line(text: str, at: int) -> bool:
     return _LINE_START.search(text[max(0, at - 40) : at]) is not None
 
 
-_READERS = {"answer": _answer, "\\boxed": _boxed, "\\fbox": _boxed, "####": _hash}
+_READERS = {"answer": _answer, "\\boxed": _box_at, "\\fbox": _box_at, "####": _hash}
