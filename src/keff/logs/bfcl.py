@@ -44,14 +44,14 @@ class Bfcl(FieldReader):
 
     def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every answer, with its verdict."""
-        failed = _failed(path)
+        failed = _wrong_ids(path)
         for where, row in super().rows_in(path, tell):
             if "result" not in row:
                 raise LogError(f"{where}: it has no result")
             yield where, row if failed is None else row | {"correct": int(row.get("id") not in failed)}
 
 
-def _failed(path: Path) -> set[object] | None:
+def _wrong_ids(path: Path) -> set[object] | None:
     """Return the ids of failed answers from the score file; None without one for these results."""
     *above, name = path.resolve().parts
     if "result" not in above or not name.endswith(SUFFIX):

@@ -36,7 +36,7 @@ CUT = "if the file was cut off there, its last value is incomplete"
 
 
 @held_while_unchanged
-def _header(path: Path) -> tuple[list[str], str, int, bytes] | str:
+def _read_header(path: Path) -> tuple[list[str], str, int, bytes] | str:
     """Return column names, delimiter, number of lines above and the last byte, or why it is no table."""
     if not path.is_file():
         return "not a file"
@@ -82,7 +82,7 @@ class CsvLog(TableLog):
 
     def layout(self, path: Path) -> Layout | str:
         """Return the columns by meaning, or why the file is no table of answers."""
-        header = _header(path)
+        header = _read_header(path)
         if isinstance(header, str):
             return header
         if not any(name.strip("-+.0123456789") for name in header[0]):
@@ -93,14 +93,14 @@ class CsvLog(TableLog):
 
     def doubts(self, path: Path) -> list[Note]:
         """Return a note where the last value may have been cut off."""
-        if _header(path)[-1] in (b"\n", b"\r", b'"'):
+        if _read_header(path)[-1] in (b"\n", b"\r", b'"'):
             return []  # it ended
         return [Note("no_final_newline", f"{path}: the last line has no newline at its end: {CUT}")]
 
     def rows(self, path: Path, layout: Layout, tell: NoteSink, *, texts: bool) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of every row."""
         del layout, texts
-        header = _header(path)
+        header = _read_header(path)
         if isinstance(header, str):
             raise LogError(f"{path}: {header}")
         names, delimiter, above, last = header

@@ -29,7 +29,7 @@ class EveryEvalEver(FieldReader):
         fields={
             "id": "sample_id",
             "model": "model_id",
-            "answer": lambda row: _extracted(row.get("answer_attribution")),
+            "answer": lambda row: _answer_of(row.get("answer_attribution")),
             "text": lambda row: only(_texts(at(row, "output/raw"))),
             "correct": "evaluation/is_correct",
             "score": "evaluation/score",
@@ -70,7 +70,7 @@ def _gold(value: object) -> object:
     return texts if len(texts) > 1 else only(texts)
 
 
-def _extracted(value: object) -> object:
+def _answer_of(value: object) -> object:
     """Return the value extracted by the last terminal attribution."""
     terminal = [entry for entry in entries(value) if entry.get("is_terminal")]
     return terminal[-1].get("extracted_value") if terminal else None

@@ -41,8 +41,8 @@ class JsonTable(TableLog):
         row = next(iter(self._table(path) or ()), first_object(path))
         if isinstance(row, str):
             return NO_ROWS if row == NO_OBJECT or head_of(path).startswith(b"{\n") else row
-        if _failed(row):
-            rows = (row for _, row in islice(objects(path), MOST_FAILED) if not _failed(row))
+        if _ended_in_error(row):
+            rows = (row for _, row in islice(objects(path), MOST_FAILED) if not _ended_in_error(row))
             row = next(rows, row)
         layout = self._laid_out(row)
         nested = all(map(is_structured, row.values())) or any(
@@ -103,12 +103,12 @@ class JsonTable(TableLog):
         for where, whole in held:
             for row in _paths(whole):
                 lacking = sorted(layout.needed - row.keys())
-                if lacking and not _failed(row):
+                if lacking and not _ended_in_error(row):
                     raise LogError(f"{where}: lacks {', '.join(lacking)} (it has {', '.join(row)})")
                 yield where, row
 
 
-def _failed(row: Row) -> bool:
+def _ended_in_error(row: Row) -> bool:
     """Return whether a row ended in an error: then it may lack what others have."""
     return any(tells_error(name, value) for name, value in row.items())
 

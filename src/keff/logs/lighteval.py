@@ -61,7 +61,7 @@ class LightEval:
 def _question(where: str, number: int, row: Fields, *, texts: bool) -> Question:
     doc, response = inner(row, "doc"), inner(row, "model_response")
     generations: object = response.get("text_post_processed") or response.get("text")
-    prompt, gold = doc.get("query"), _chosen(doc)
+    prompt, gold = doc.get("query"), _right_choices(doc)
     if not doc:
         generations, prompt, gold = row.get("predictions"), row.get("full_prompt"), row.get("gold")
     if not is_array(generations) or not all(isinstance(text, str | None) for text in generations):
@@ -73,7 +73,7 @@ def _question(where: str, number: int, row: Fields, *, texts: bool) -> Question:
     return question_or_scores(where, {**asked, "gold_answer": gold}, texts=texts)
 
 
-def _chosen(doc: Fields) -> object:
+def _right_choices(doc: Fields) -> object:
     """Return the choices marked as right."""
     known, index = items(doc.get("choices")), doc.get("gold_index")
     places = items(index) or [index]

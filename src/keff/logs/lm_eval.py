@@ -106,7 +106,7 @@ class LmEval(FirstLine):
     def info(self, path: Path) -> LogInfo:
         """Return the log's metadata."""
         row = head_row(path)
-        task, named, said = _task(path, row), _named(path), results_of(path)
+        task, named, said = _task(path, row), _task_name(path), results_of(path)
         system = text(said.get("system_instruction"))
         return LogInfo(
             task=task,
@@ -119,7 +119,7 @@ class LmEval(FirstLine):
         """Yield the questions one by one; see ``Log.questions``."""
         name = self.info(path).task
         task = None if name is None else plugins.load("task", name)
-        choices = choices_of(results_of(path), _named(path))
+        choices = choices_of(results_of(path), _task_name(path))
         seen: set[str] = set()
         copies = 0
         for where, row in json_lines(path, tell):
@@ -172,14 +172,14 @@ def _responses(where: str, row: Row) -> tuple[str, ...]:
     return texts
 
 
-def _named(path: Path) -> str:
+def _task_name(path: Path) -> str:
     """Return the task's name in the harness, from the file name."""
     named = NAME.fullmatch(path.name)
     return named[1] if named else ""
 
 
 def _task(path: Path, row: Row) -> str | None:
-    name = known_task(_named(path))
+    name = known_task(_task_name(path))
     with suppress(TaskError):
         return name if name and plugins.load("task", name).to_item(inner(row, "doc")) else None
     return None  # its columns are not those of our task

@@ -195,10 +195,10 @@ def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -
     for name in ("all_correct", "all_f1s"):
         values = _list(where, row, name, k)
         if values is not None:
-            return _given(where, name, values)
+            return _verdicts(where, name, values)
     if given is None:
         raise LogError(f"{where}: lacks all_answers, all_correct and all_f1s")
-    scorer = _known(where, row)
+    scorer = _known_scorer(where, row)
     if SCORERS[scorer] is None:
         raise LogError(f"{where}: {scorer} must run code: the record needs all_correct")
     if row.get("gold_answer") is None:
@@ -206,7 +206,7 @@ def _correct(where: str, row: Row, given: Sequence[str | None] | None, k: int) -
     return _score(scorer, given, row["gold_answer"])
 
 
-def _given(where: str, name: str, values: list[object]) -> tuple[int, ...]:
+def _verdicts(where: str, name: str, values: list[object]) -> tuple[int, ...]:
     known = [0 if value is None else value for value in values]
     if name == "all_correct":
         return converted(where, name, known, truth)
@@ -233,7 +233,7 @@ def _is_right(scorer: str, text: str, gold: object) -> int:
     return int(cached(str(SCORERS[scorer])).correct(text, gold))
 
 
-def _known(where: str, row: Row) -> str:
+def _known_scorer(where: str, row: Row) -> str:
     scorer = _scorer(row)
     if scorer is None or scorer not in SCORERS:
         raise LogError(f"{where}: unknown scorer {scorer!r}; there are {', '.join(SCORERS)}")

@@ -45,27 +45,27 @@ def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> 
         gold=item.gold,
         keys=tuple(reading.key for reading in judged),
         correct=None if None in labels else tuple(int(label or 0) for label in labels),
-        **_counted(item, paths),
+        **_counts_by_field(item, paths),
         branches=tuple(map(str, items(item.meta.get(f"{PREFIX}branches")))) or None,
         confidences=tuple(value for value, _ in ratings) if ratings else _confidences(item, paths),
         slots=tuple(path.path.slot for path in paths),
         rules=tuple(reading.rule for reading in judged),
         truncated=tuple(int(path.completion.finish == "length") for path in paths),
         cluster=item.cluster,
-        question=_asked(item),
+        question=_prompt_text(item),
         texts=tuple(path.completion.text for path in paths) if texts else None,
         meta=_other_confidences(paths, ratings)
         | {name: value for name, value in item.meta.items() if name.removeprefix(PREFIX) not in RECORDED},
     )
 
 
-def _asked(item: Item) -> str | None:
+def _prompt_text(item: Item) -> str | None:
     """Return what is asked: all messages but the system's, for a conversation's last one is no question."""
     said = [str(each.get("content", "")) for each in item.messages if each.get("role") != "system"]
     return "\n".join(said) if said else None
 
 
-def _counted(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
+def _counts_by_field(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
     """Return tokens and seconds of each path; None where they were not counted, as in an imported log.
 
     Of a prompt all is billed with the first path of a request.
@@ -104,7 +104,7 @@ def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
     return tuple(float("nan") if value is None else real(value) for value in values)
 
 
-def _launched(run: Run, item: str) -> list[Scored]:
+def _paths_in_order(run: Run, item: str) -> list[Scored]:
     """Return an item's completed paths in launch order."""
     order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
     return sorted(run.kept(item), key=lambda one: (one.path.index, order.get(one.path.slot, 0)))
@@ -194,7 +194,7 @@ class RunLog:
         with Run.open(path) as run:
             judge = _Judge(run.manifest)
             for item in run.items():
-                kept = judge.scored_paths(item, _launched(run, item.id))
+                kept = judge.scored_paths(item, _paths_in_order(run, item.id))
                 if kept:
                     yield _question(run, item, kept, texts=texts)
             if judge.left_out:

@@ -25,7 +25,7 @@ class VerifiersTraces(Graded, FieldReader):
             "id": ("traces/task/key", "traces/task/hash", "traces/task/data/idx"),
             "model": lambda row: _branch(row),
             "question": lambda row: spoken(at(row, "traces/task/data/prompt/-1", "traces/task/data/prompt")),
-            "text": lambda row: _last_sampled(row),
+            "text": lambda row: _last_answer(row),
             "tokens": "traces/num_output_tokens",
             "prompt_tokens": "traces/num_input_tokens",
             "seconds": lambda row: _seconds(row),
@@ -57,7 +57,7 @@ def _branch(row: Row) -> str:
     return model if agent in (None, "agent") else f"{model} {agent}"
 
 
-def _last_sampled(row: Row) -> str | None:
+def _last_answer(row: Row) -> str | None:
     """Return the last message that the model said."""
     nodes = entries(at(row, "traces/nodes"))
     said = [node.get("message") for node in nodes if node.get("sampled") is True]

@@ -44,7 +44,7 @@ def limit_paths(
         raise LogError(f"--trim {trim}: at most {MOST_PATHS} paths per question are analysed")
     nan = longest = 0
     limits = [limit for limit in (trim, most) if limit is not None]
-    for question in _judged(questions, tell):
+    for question in _with_verdicts(questions, tell):
         if isinstance(question, ColumnBatch):
             yield question
             continue
@@ -75,7 +75,7 @@ def limit_paths(
         tell(Note("long_record", text))
 
 
-def _judged(questions: Iterable[Recorded], tell: NoteSink) -> Iterator[Recorded]:
+def _with_verdicts(questions: Iterable[Recorded], tell: NoteSink) -> Iterator[Recorded]:
     """Yield the questions with a path that has a verdict, or needs none; note how many paths have none."""
     unjudged = 0
     for question in questions:
@@ -155,7 +155,7 @@ def within_memory(questions: Iterable[Recorded], tell: NoteSink, *, whole: bool 
             held.add_batch(question if share == 1 else _sample(question, share))
         else:
             number += 1
-            if share == 1 or _drawn(question.cluster or question.id) < share:
+            if share == 1 or _hash_in_unit(question.cluster or question.id) < share:
                 held.add(question)
         if not most and number >= look:
             look += LOOK
@@ -189,10 +189,10 @@ def _sample(batch: ColumnBatch, share: float) -> ColumnBatch:
 
 def _of_share(held: RecordedQuestions, share: float) -> RecordedQuestions:
     names = zip(held.cluster_names, held.names, strict=True)
-    return held.take(np.flatnonzero([_drawn(cluster or own) < share for cluster, own in names]))
+    return held.take(np.flatnonzero([_hash_in_unit(cluster or own) < share for cluster, own in names]))
 
 
-def _drawn(cluster: str) -> float:
+def _hash_in_unit(cluster: str) -> float:
     """Return a pseudo-random number in [0, 1), a hash of the cluster's name."""
     return int(stable_hash(0, cluster)[:8], 16) / 16**8
 

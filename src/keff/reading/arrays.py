@@ -41,7 +41,7 @@ def questions_of(source: object, data: Fields) -> list[Question]:
     if "gold_answer" not in data and "correct" not in data:
         if not _is_numeric(source, rows):
             raise UsageError(NEEDS_GOLD)
-        return _graded(rows, data)
+        return _questions_of_scores(rows, data)
     columns = _columns(data, len(rows))
     return [
         question_of(
@@ -80,7 +80,7 @@ def _is_numeric(source: object, rows: Sequence[Sequence[object]]) -> bool:
     return all(value is None or isinstance(value, int | float) for row in rows for value in row)
 
 
-def _graded(rows: Sequence[Sequence[object]], data: Fields) -> list[Question]:
+def _questions_of_scores(rows: Sequence[Sequence[object]], data: Fields) -> list[Question]:
     """Return questions from correctness alone; a missing path counts as not drawn."""
     kept = [[value for value in row if value is not None and value == value] for row in rows]
     wrong = next((value for row in kept for value in row if value not in (0, 1)), None)
@@ -109,7 +109,7 @@ def _columns(data: Fields, n: int) -> dict[str, list[object]]:
     """Return the additional data by field, one value (or list of paths) per question."""
     given = [word for word in (*PER_QUESTION, *PER_PATH) if data.get(word) is not None]
     columns: dict[str, list[object]] = {"id": list(range(n))}
-    columns |= {PER_PATH.get(word, word): _listed(PER_PATH.get(word, word), data[word]) for word in given}
+    columns |= {PER_PATH.get(word, word): _list_of(PER_PATH.get(word, word), data[word]) for word in given}
     slots = columns.get("slots")
     if slots and not isinstance(slots[0], list | tuple | np.ndarray):
         columns["slots"] = [slots] * n  # the same slots for all questions, given once
@@ -119,7 +119,7 @@ def _columns(data: Fields, n: int) -> dict[str, list[object]]:
     return columns
 
 
-def _listed(field: str, values: object) -> list[object]:
+def _list_of(field: str, values: object) -> list[object]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise UsageError(f"{field} must be a list with one value per question, not {values!r}")
     return list(cast("Iterable[object]", values))

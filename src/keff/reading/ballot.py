@@ -263,16 +263,16 @@ def _keys(answers: Codes, given: Codes | None, table: RecordedQuestions, reading
     if given is not None:
         unread = given == NO_LIST
         used[answers[unread]] = True
-        code, names = _keyed(texts, used, reading, own)
+        code, names = _key_codes(texts, used, reading, own)
         return Coded(np.where(unread, code[answers], given) if unread.any() else given, names)
     used[answers] = True
-    code, names = _keyed(texts, used, reading)
+    code, names = _key_codes(texts, used, reading)
     if np.array_equal(code[:-1], np.arange(len(texts))):
         return Coded(answers, names)  # every text has a key of its own: the codes are not held twice
     return Coded(code[answers], names)
 
 
-def _keyed(
+def _key_codes(
     texts: Sequence[str], used: BoolArray, reading: Reading, known: Sequence[str] = ()
 ) -> tuple[Codes, list[str]]:
     """Return the key code of each text that is used, -1 last for no answer, and the key names."""
@@ -290,7 +290,7 @@ def _correct(answers: Codes, given: IntArray | None, table: RecordedQuestions, r
     right = np.zeros(answers.shape, np.int8) if given is None else given.astype(np.int8)
     if unjudged.any():
         gold = np.array(table.golds, np.int32)[unjudged]
-        right[unjudged] = _judged(answers[unjudged], gold, table, reading)
+        right[unjudged] = _correctness_of(answers[unjudged], gold, table, reading)
     return cast("IntArray", right if right.size > MANY_PATHS else right.astype(np.int64))
 
 
@@ -298,13 +298,13 @@ def _correct(answers: Codes, given: IntArray | None, table: RecordedQuestions, r
 TABLE_CELLS = 2**22
 
 
-def _judged(answers: Codes, gold: Codes, table: RecordedQuestions, reading: Reading) -> BoolArray:
+def _correctness_of(answers: Codes, gold: Codes, table: RecordedQuestions, reading: Reading) -> BoolArray:
     """Return the correctness of answers [n, k] to questions with gold answers [n]."""
     texts, known = table.numberings["answers"].names, table.gold_values
     if reading.by_key and not any(isinstance(each, list | tuple | set | frozenset) for each in known):
         stated = list(map(reading.golds, known))
         if all(len(each) == 1 for each in stated):
-            return _judged_by_key(answers, gold, texts, [each for (each,) in stated], reading)
+            return _correctness_by_key(answers, gold, texts, [each for (each,) in stated], reading)
     width, out = len(known), np.zeros(answers.shape, bool)
     step = max(1, TABLE_CELLS // (8 * answers.shape[1]))
     for start in range(0, len(gold), step):
@@ -331,14 +331,14 @@ def _distinct(pairs: IntArray, most: int) -> tuple[IntArray, IntArray]:
     return np.where(values == most, -1, values), places[pairs].astype(np.int64)
 
 
-def _judged_by_key(
+def _correctness_by_key(
     answers: Codes, gold: Codes, texts: Sequence[str], stated: Sequence[str], reading: Reading
 ) -> BoolArray:
     """Return the correctness of answers [n, k] by comparing their keys with those of the gold answers."""
     used = np.ones(len(texts) + len(stated) + 1, bool)
     used[: len(texts)] = False
     used[answers[answers >= 0]] = True
-    code, _ = _keyed([*texts, *stated], used, reading)
+    code, _ = _key_codes([*texts, *stated], used, reading)
     own = np.append(code[len(texts) : -1], np.int32(NO_LIST))[gold]  # the last for no gold answer
     mine = np.append(code[: len(texts)], np.int32(NO_TEXT))[answers]
     return (mine == own[:, None]) & (mine >= 0)
@@ -346,13 +346,13 @@ def _judged_by_key(
 
 def _codes(keys: Codes, *, closed: bool) -> IntArray:
     """Return keys [n, k] as codes: numbered by question, or over all where the answer set is closed."""
-    codes = _renumbered(keys) if closed else dense_codes(np.maximum(keys, NO_TEXT))
+    codes = _by_first_use(keys) if closed else dense_codes(np.maximum(keys, NO_TEXT))
     if codes.size > MANY_PATHS and int(codes.max(initial=0)) <= MOST_OF_A_BYTE:
         return cast("IntArray", codes.astype(np.int8))
     return codes.astype(np.int64)
 
 
-def _renumbered(codes: Codes) -> Codes:
+def _by_first_use(codes: Codes) -> Codes:
     """Return codes [n, k] renumbered by first use; -1 stays."""
     flat = codes.ravel()
     most = int(flat.max(initial=-1)) + 1

@@ -34,7 +34,7 @@ def frame_questions(
     if isinstance(layout, str):
         raise UsageError(f"the frame: {layout}")
     cells = {
-        name: _known(frame.get_column(name))
+        name: _column_values(frame.get_column(name))
         for name in names
         if name in layout.used
         or name.startswith((NAMED, LISTED))
@@ -63,7 +63,7 @@ def _frame(native: object) -> nw.DataFrame[Any]:
     return frame
 
 
-def _known(column: nw.Series[Any]) -> list[object]:
+def _column_values(column: nw.Series[Any]) -> list[object]:
     values, missing = column.to_list(), column.is_null().to_list()
     # pandas reads lists of a Parquet file as arrays.
     plain = (value.tolist() if isinstance(value, np.ndarray) else value for value in values)

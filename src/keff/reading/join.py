@@ -156,8 +156,8 @@ class Aligned:
             replace(
                 branch,
                 votes=branch.votes.take(rows),
-                keys=_picked(branch.keys, rows),
-                questions=_picked(branch.questions, rows),
+                keys=_entries_at(branch.keys, rows),
+                questions=_entries_at(branch.questions, rows),
             )
             for branch in self.branches
         )
@@ -214,7 +214,12 @@ def align(records: Sequence[Record], called: Sequence[str] | None = None, *, lea
         )
         for name, (_, model, _), ballot, code in zip(names, ballots, picked, codes, strict=True)
     )
-    notes = (*_said(names, ballots), *_coverage(names, rows, ids), *question_notes(names, picked), *alike)
+    notes = (
+        *_notes_by_branch(names, ballots),
+        *_coverage(names, rows, ids),
+        *question_notes(names, picked),
+        *alike,
+    )
     kind: SourceKind | None = next((record.sources for record in records if record.sources is not None), None)
     if kind == "random":
         text = (
@@ -303,7 +308,7 @@ def _together(values: Sequence[Sequence[T]], sizes: Sequence[int]) -> list[T]:
     return [held for value, size in zip(values, sizes, strict=True) for held in value[:size]]
 
 
-def _picked(values: Sequence[T], rows: IntArray) -> Sequence[T]:
+def _entries_at(values: Sequence[T], rows: IntArray) -> Sequence[T]:
     """Return the entries of some rows."""
     if isinstance(values, RecordedQuestions):
         return cast("Sequence[T]", values.take(rows))
@@ -316,7 +321,7 @@ def _picked(values: Sequence[T], rows: IntArray) -> Sequence[T]:
 def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray]:
     """Return each question's answers numbered over all branches, with mean correctness."""
     numbers: dict[str, int] = {}
-    together = np.concatenate([_numbered(ballot, numbers) for ballot in ballots], axis=1)
+    together = np.concatenate([_key_numbers(ballot, numbers) for ballot in ballots], axis=1)
     codes: IntArray = dense_codes(together).astype(np.int64)
     right = np.concatenate([ballot.votes.scored() for ballot in ballots], axis=1)
     width = max(1, int(codes.max(initial=-1)) + 1)
@@ -329,7 +334,7 @@ def _shared_codes(ballots: Sequence[Ballot]) -> tuple[list[IntArray], FloatArray
     return np.split(codes, ends, axis=1), credit.reshape(shape)
 
 
-def _numbered(ballot: Ballot, numbers: dict[str, int]) -> IntArray:
+def _key_numbers(ballot: Ballot, numbers: dict[str, int]) -> IntArray:
     """Return a ballot's keys [n, K] as integers, -1 for none; ``numbers`` are shared by all ballots."""
     keys = ballot.keys
     own = [numbers.setdefault(name, len(numbers)) for name in keys.names]
@@ -352,7 +357,9 @@ def _clusters(ids: Sequence[str], ballots: Sequence[Ballot]) -> IntArray:
     return np.unique([find(row) for row in range(len(ids))], return_inverse=True)[1].astype(np.int64)
 
 
-def _said(names: Sequence[str], ballots: Sequence[tuple[str, str | None, Ballot]]) -> Iterable[Note]:
+def _notes_by_branch(
+    names: Sequence[str], ballots: Sequence[tuple[str, str | None, Ballot]]
+) -> Iterable[Note]:
     for name, (_, _, ballot) in zip(names, ballots, strict=True):
         for note in ballot.notes:
             yield replace(note, message=f"{name}: {note.message}")

@@ -310,7 +310,7 @@ async def judge_record(
     try:
         await engine.start()
         jury = Jury(engine, cache, most_calls=most_calls, max_tokens=max_tokens)
-        labelled = _labelled(record) if pairs is None else list(pairs)
+        labelled = _labelled_pairs(record) if pairs is None else list(pairs)
         measured = await reliability(jury, labelled) if labelled else None
         asked = (jury.pairs, jury.flips, jury.unread)
         rows = zip(record.ballot.questions, record.ballot.keys, strict=True)
@@ -350,7 +350,7 @@ async def _question(jury: Jury, question: Question, keys: Sequence[str | None]) 
     return replace(question, keys=read, correct=correct)
 
 
-def _labelled(record: Record) -> list[Pair]:
+def _labelled_pairs(record: Record) -> list[Pair]:
     """Return labelled pairs from the record: gold answers with answers it scored itself, sampled."""
     known = [
         Pair(gold, answer, bool(right), question.question or "")

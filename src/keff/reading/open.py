@@ -195,7 +195,7 @@ def read_share(
         found = log.questions(path, texts=opening.texts or how.again, tell=tell)
     found = limit_paths(found, how.space, tell, opening.trim, EXACT_PATHS)
     found = with_verdicts(found, how, tell, rescore=opening.rescore)
-    found = (_voting(each, how, names, texts=opening.texts) for each in found)
+    found = (_with_vote(each, how, names, texts=opening.texts) for each in found)
     table = within_memory(found, tell, whole=opening.texts)
     if batched and table.repeats_ids:
         for _ in log.questions(path):  # one by one they say where
@@ -205,7 +205,7 @@ def read_share(
     return log, info, how, table
 
 
-def _voting(
+def _with_vote(
     question: Question | ColumnBatch, how: Reading, names: Sequence[str], *, texts: bool
 ) -> Question | ColumnBatch:
     """Return a question as it votes: read again where that was asked for, answers found in completions."""
@@ -348,13 +348,13 @@ def reading(info: LogInfo, opening: Opening) -> Reading:
     """
     asked = opening.answer_space and answers.from_command_line(opening.answer_space)
     asked = answers.settle(asked, info.space)
-    how = _by_space(asked) if asked is not None else _as_said(info)
+    how = _by_space(asked) if asked is not None else _reading_of_info(info)
     # A grader knows more than the answer: only what keff itself found is found again unasked.
     rescore = opening.rescore or (asked is not None and info.scored)
     return replace(how, again=asked is not None, rescore=rescore)
 
 
-def _as_said(info: LogInfo) -> Reading:
+def _reading_of_info(info: LogInfo) -> Reading:
     if info.space is None and info.task is not None and plugins.has("task", info.task):
         task = plugins.load("task", info.task)
         closed = task.space in ("choice", "binary")

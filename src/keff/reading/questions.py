@@ -159,7 +159,7 @@ class RecordedQuestions(Sequence[Question]):
             self._extend(name, kind, missing, getattr(question, name), paths, size)
         named = {name for name in question.meta if name.startswith(NAMED)} if question.meta else set[str]()
         for name in named.union(name for name in self.numbers if name not in NUMBERS):
-            self._extend(name, "d", float("nan"), _rated(question, name), paths, size)
+            self._extend(name, "d", float("nan"), _confidences_of(question, name), paths, size)
         self.ids.add(question.id)
         self.id_hashes.append(hash(question.id))
         self.ends.append(paths + size)
@@ -324,14 +324,14 @@ class RecordedQuestions(Sequence[Question]):
         sizes = self.sizes
         starts = np.array(self.ends, np.int64) - sizes
         places = np.repeat(starts[rows] - np.cumsum(sizes[rows]) + sizes[rows], sizes[rows])
-        return self._picked(rows, places + np.arange(places.size), sizes[rows])
+        return self._paths_at(rows, places + np.arange(places.size), sizes[rows])
 
     def of_columns(self, columns: Sequence[int] | IntArray) -> RecordedQuestions:
         """Return all questions with the paths of some places only, which belong to one branch."""
         chosen, sizes = np.asarray(columns, np.int64), self.sizes
         starts = np.array(self.ends, np.int64) - sizes
         rows = np.arange(len(self))
-        picked = self._picked(rows, (starts[:, None] + chosen).ravel(), np.full(len(self), chosen.size))
+        picked = self._paths_at(rows, (starts[:, None] + chosen).ravel(), np.full(len(self), chosen.size))
         return picked.without("slots", "branches")
 
     def of_branch(self, name: str) -> RecordedQuestions:
@@ -341,7 +341,7 @@ class RecordedQuestions(Sequence[Question]):
             return RecordedQuestions(whole=self.whole)
         flat = np.flatnonzero(codes == self.numberings["branches"].get(name, NO_TEXT - 2))
         rows, sizes = np.unique(np.searchsorted(np.array(self.ends), flat, side="right"), return_counts=True)
-        return self._picked(rows.astype(np.int64), flat.astype(np.int64), sizes.astype(np.int64)).without(
+        return self._paths_at(rows.astype(np.int64), flat.astype(np.int64), sizes.astype(np.int64)).without(
             "branches"
         )
 
@@ -389,7 +389,7 @@ class RecordedQuestions(Sequence[Question]):
         places, columns, _ = found
         whole = np.flatnonzero((places < self.paths).all(axis=1))
         sizes = np.full(whole.size, columns.size, np.int64)
-        return self._picked(whole, places[whole].ravel(), sizes), len(self) - whole.size
+        return self._paths_at(whole, places[whole].ravel(), sizes), len(self) - whole.size
 
     def with_all_slots(self) -> RecordedQuestions:
         """Return all questions with their slots in one order, and no answer in place of a path they lack."""
@@ -402,7 +402,7 @@ class RecordedQuestions(Sequence[Question]):
         padded.codes = {name: held + array("i", [NO_TEXT]) for name, held in self.codes.items()}
         padded.numbers = {name: held + held[:1] for name, held in self.numbers.items()}
         rows = np.arange(len(self))
-        table = padded._picked(rows, places.ravel(), np.full(rows.size, columns.size, np.int64))
+        table = padded._paths_at(rows, places.ravel(), np.full(rows.size, columns.size, np.int64))
         for name, held in table.numbers.items():
             kind, none = NUMBERS.get(name, ("d", math.nan))
             # A question without a list keeps none; of another the path has nothing to count.
@@ -466,7 +466,7 @@ class RecordedQuestions(Sequence[Question]):
         table.numbers = {name: held for name, held in self.numbers.items() if name not in fields}
         return table
 
-    def _picked(self, rows: IntArray, flat: IntArray, sizes: IntArray) -> RecordedQuestions:
+    def _paths_at(self, rows: IntArray, flat: IntArray, sizes: IntArray) -> RecordedQuestions:
         """Return some questions with some of their paths, ``flat`` in one row, ``sizes`` [n] of each."""
         table = RecordedQuestions(whole=self.whole)
         table.numberings, table.gold_values = self.numberings, self.gold_values
@@ -474,10 +474,10 @@ class RecordedQuestions(Sequence[Question]):
         table.ends = array("q", ends.tobytes())
         for name in ("clusters", "parts", "golds", "only_scores", "only_completions", "id_hashes"):
             held = getattr(self, name)
-            setattr(table, name, _chosen(held, rows))
+            setattr(table, name, _values_at(held, rows))
         for source, target in ((self.codes, table.codes), (self.numbers, table.numbers)):
             for name, held in source.items():
-                target[name] = _chosen(held, flat)
+                target[name] = _values_at(held, flat)
         chosen: list[int] = rows.tolist()
         for place, row in enumerate(chosen):
             table.ids.add(self.ids[row])
@@ -528,14 +528,14 @@ class RecordedQuestions(Sequence[Question]):
         )
 
 
-def _chosen(held: array[Any], places: IntArray) -> array[Any]:
+def _values_at(held: array[Any], places: IntArray) -> array[Any]:
     """Return the values at some places."""
     column = held[:0]
     column.frombytes(np.frombuffer(held, held.typecode)[places].tobytes())
     return column
 
 
-def _rated(question: Question, field: str) -> tuple[float, ...] | None:
+def _confidences_of(question: Question, field: str) -> tuple[float, ...] | None:
     """Return a question's further confidences of one name; None where it has none."""
     given, size = question.meta.get(field), len(question.answers)
     if given is None:

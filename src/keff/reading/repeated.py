@@ -174,7 +174,7 @@ def of_rows(
     """Return repeated scores from lists in memory; None and NaN are missing repeats, columns the sources."""
     kept = [[math.nan if x is None else x for x in row] for row in rows]
     clusters = None if cluster is None else list(map(str, cluster))
-    scored = _scored("scores", list(map(str, range(len(kept)))), kept, clusters, ())
+    scored = _repeated_scores("scores", list(map(str, range(len(kept)))), kept, clusters, ())
     return scored if kind is None else _of_paths(scored, kept, None, kind)
 
 
@@ -186,7 +186,7 @@ def _of_questions(
     clusters = [question.cluster or question.id for question in answered]
     scores = [any(value == value for value in row) for row in rows]
     distinct = len({name for name, has in zip(clusters, scores, strict=True) if has}) < sum(scores)
-    scored = _scored(
+    scored = _repeated_scores(
         name, [question.id for question in answered], rows, clusters if distinct else None, source.notes
     )
     low, high = scored.repeats.k, int(scored.repeats.count.max())
@@ -239,7 +239,7 @@ def _check_scales(values: FloatArray, source: IntArray, names: Sequence[str]) ->
             )
 
 
-def _scored(
+def _repeated_scores(
     name: str,
     ids: Sequence[str],
     rows: Sequence[Sequence[float]],

@@ -46,7 +46,7 @@ def open_records(path: Path, opening: Opening | None = None) -> list[Record]:
     ``PATH#PART`` names one.
     """
     path, opening = named_part(path, opening or Opening())
-    return [record for file in logs_at(path, opening) for record in _apart(file, opening)]
+    return [record for file in logs_at(path, opening) for record in _records_of_log(file, opening)]
 
 
 def logs_at(path: Path, opening: Opening) -> list[Path]:
@@ -85,7 +85,7 @@ def logs_in(folder: Path) -> list[Path]:
     return logs
 
 
-def _apart(path: Path, opening: Opening) -> list[Record]:
+def _records_of_log(path: Path, opening: Opening) -> list[Record]:
     """Return the records of one file, by part and branch."""
     log = read_log(path, opening)
     records: list[Record] = []
@@ -125,7 +125,7 @@ def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part
         whole = record_of_log(log, questions, opening, part)
         differ, note = columns_apart(whole.ballot)
         if not differ:
-            return [whole if note is None else _noted(whole, note)]
+            return [whole if note is None else _with_note(whole, note)]
         held = whole.ballot.questions
         own = {f"column {at + 1}": held.of_columns([at]) for at in range(whole.ballot.votes.k)}
     else:
@@ -138,7 +138,7 @@ def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part
     naming_them = "To name the columns: --branches a,b,c (or a JSON file)"
     note = Note("several_branches", f"{text}. {naming_them}" if unnamed else text)
     return [
-        _noted(
+        _with_note(
             replace(
                 record_of_log(log, table, opening, f"{part}/{name}" if part else name),
                 info=replace(log.info, model=name),
@@ -149,7 +149,7 @@ def _branches(log: ReadLog, questions: RecordedQuestions, opening: Opening, part
     ]
 
 
-def _noted(record: Record, note: Note) -> Record:
+def _with_note(record: Record, note: Note) -> Record:
     return replace(record, ballot=replace(record.ballot, notes=(note, *record.ballot.notes)))
 
 
@@ -187,10 +187,10 @@ def side_by_side(records: Sequence[Record]) -> list[Question]:
     for question in _all_questions(records):
         found.setdefault(question.id, []).append(question)
     lettered = records[0].ballot.reading.space.startswith("choice")
-    return [_repeated(same, lettered=lettered) for same in found.values()]
+    return [_pooled_question(same, lettered=lettered) for same in found.values()]
 
 
-def _repeated(same: Sequence[Question], *, lettered: bool) -> Question:
+def _pooled_question(same: Sequence[Question], *, lettered: bool) -> Question:
     first = same[0]
     if any(question.gold != first.gold for question in same):
         raise UsageError(f"--pool: the records have different gold answers to the question {first.id!r}")

@@ -108,10 +108,10 @@ def log_of(source: object, how: Fields) -> tuple[ReadLog, Opening]:
         model = words.pop("model", None)
         info = LogInfo(model=None if model is None else str(model))
         name = "array" if isinstance(source, np.ndarray) else "lists"
-        return _held(name, questions_of(cast("object", source), words), info, opening), opening
+        return _log_in_memory(name, questions_of(cast("object", source), words), info, opening), opening
     if hasattr(type(source), "columns"):  # asked of the instance, a lazy frame would be resolved
-        questions, info, notes = _framed(source, words)
-        return _held("frame", questions, info, opening, notes), opening
+        questions, info, notes = _questions_of_frame(source, words)
+        return _log_in_memory("frame", questions, info, opening, notes), opening
     raise UsageError(f"a {type(source).__name__} holds no answers: {EXPECTED}")
 
 
@@ -131,7 +131,7 @@ def _no_words(words: Iterable[str], what: str) -> None:
         raise UsageError(f"{what} already says what it holds: leave out {given}")
 
 
-def _held(
+def _log_in_memory(
     name: str, questions: list[Question], info: LogInfo, opening: Opening, notes: tuple[Note, ...] = ()
 ) -> ReadLog:
     """Return questions in memory as a log that was read."""
@@ -150,7 +150,7 @@ def _keywords() -> Generator[None]:
         raise type(error)(said) from None
 
 
-def _framed(frame: object, words: Fields) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
+def _questions_of_frame(frame: object, words: Fields) -> tuple[list[Question], LogInfo, tuple[Note, ...]]:
     frames = import_extra("keff.reading.frames", "reading a data frame")
     wrong = next((word for word, name in words.items() if not isinstance(name, str)), None)
     if wrong is not None:

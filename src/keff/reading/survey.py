@@ -73,12 +73,12 @@ def survey(path: Path, opening: Opening, *, size: int = 20) -> Survey:
         return _Surveyor(how, size, rng).over(questions)
 
 
-def _recorded(text: str, how: Reading) -> answers.Read:
+def _recorded_answer(text: str, how: Reading) -> answers.Read:
     key = how.key(text) if text else None
     return answers.Read(text or None, key, "recorded" if key is not None else answers.ABSTAINED)
 
 
-def _sampled(name: str, text: str, said: answers.Read) -> Sampled:
+def _sample_of(name: str, text: str, said: answers.Read) -> Sampled:
     return Sampled(name, _end(text, LONGEST), _short(said.answer), said.rule, _short(said.key))
 
 
@@ -127,7 +127,7 @@ class _Surveyor:
             said = [answers.Read(*each) for each in held]
         else:
             pairs = zip(texts or question.answers, cut, strict=True)
-            said = [self._said(text or "", bool(truncated)) for text, truncated in pairs]
+            said = [self._read_answer(text or "", bool(truncated)) for text, truncated in pairs]
         for text, each in zip(texts or question.answers, said, strict=True):
             yield text or "", each
 
@@ -142,13 +142,13 @@ class _Surveyor:
         # Reservoir sampling: every text is as likely to be kept, and the log is read once.
         place = len(self.sample) if self.count <= self.size else int(self.rng.integers(self.count))
         if place < self.size:
-            self.sample[place : place + 1] = [_sampled(name, text, said)]
+            self.sample[place : place + 1] = [_sample_of(name, text, said)]
         return said.key
 
-    def _said(self, text: str, truncated: bool) -> answers.Read:
+    def _read_answer(self, text: str, truncated: bool) -> answers.Read:
         if self.whole and self.how.read is not None:
             return self.how.read(text, truncated)
-        return _recorded(text, self.how)
+        return _recorded_answer(text, self.how)
 
 
 def _end(text: str, size: int) -> str:

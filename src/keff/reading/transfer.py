@@ -51,7 +51,7 @@ def question_rows(
             **about,
         }
         meta = {name: value for name, value in question.meta.items() if name not in KNOWN}
-        yield _packed(row, meta) if packed else row | meta
+        yield _with_meta_column(row, meta) if packed else row | meta
 
 
 def null_for_nan(values: Sequence[object]) -> list[object]:
@@ -59,7 +59,7 @@ def null_for_nan(values: Sequence[object]) -> list[object]:
     return [value if value == value else None for value in values]
 
 
-def _packed(row: Object, meta: Object) -> Object:
+def _with_meta_column(row: Object, meta: Object) -> Object:
     """Return a row with fields of mixed type packed into one JSON column."""
     if not isinstance(row["gold_answer"], str | None):
         meta = meta | {"gold_answer": row["gold_answer"]}

@@ -40,23 +40,25 @@ def words_noted(
     """
     notes: list[Note] = []
     if kept:
-        text = f"{_shown(kept)} may say that there is no answer, but is right on some questions, so it votes"
+        some = _first_words(kept)
+        text = f"{some} may say that there is no answer, but is right on some questions, so it votes"
         notes.append(Note("words_kept", text))
     said = {answer: count for answer, count in counts.items() if not states(answer)}
     if said:
-        text = f"{sum(said.values())} answers say that there is none ({_shown(said)}), so they do not vote"
+        text = (
+            f"{sum(said.values())} answers say that there is none ({_first_words(said)}), so they do not vote"
+        )
         notes.append(Note("answers_say_none", f"{text}. {_advice(said, space)}"))
     wordless = [gold for gold in golds if gold is not None and not states(gold)]
     if wordless:
         words = dict.fromkeys(str(gold) for gold in wordless)
-        text = (
-            f"{len(wordless)} gold answers say that there is none ({_shown(words)}), so keff leaves them out"
-        )
+        some = _first_words(words)
+        text = f"{len(wordless)} gold answers say that there is none ({some}), so keff leaves them out"
         notes.append(Note("gold_says_none", f"{text}. {_advice(words, space)}"))
     return notes
 
 
-def _shown(words: Iterable[str]) -> str:
+def _first_words(words: Iterable[str]) -> str:
     named = (word if len(word) <= LONGEST_NAMED else f"{word[:LONGEST_NAMED]}..." for word in words)
     return ", ".join(map(repr, islice(named, 3)))
 

@@ -55,7 +55,7 @@ class Attempts:
 
     def last(self, members: Members) -> Members:
         """Return the rows of one id without those that were tried again."""
-        failed = [self._failed(row) for _, row in members]
+        failed = [self._ended_in_error(row) for _, row in members]
         if not any(failed):
             return members
         good = {self._path(row) for (_, row), bad in zip(members, failed, strict=True) if not bad}
@@ -82,7 +82,7 @@ class Attempts:
         single = self.layout.single
         return tuple(str(row.get(single[word])) for word in ("model", "slot", "path") if word in single)
 
-    def _failed(self, row: Fields) -> bool:
+    def _ended_in_error(self, row: Fields) -> bool:
         names = [name for name in row.keys() & self.columns if tells_error(name, row[name])]
         if not names:
             return False

@@ -151,7 +151,7 @@ def lay_out(
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
         return f"the column {twice[0]!r} occurs twice: rename one"
-    runs = _numbered(names)
+    runs = _runs_by_stem(names)
     single: dict[str, str] = {}
     numbered: dict[str, tuple[str, ...]] = {}
     beside = _gold_beside_lists(names, given)
@@ -162,7 +162,7 @@ def lay_out(
             numbered[word] = runs[column]
         else:
             return f"it has no column {column!r} (it has {_some(names)})"
-    taken = _recognised(names, runs, given | beside, single, numbered)
+    taken = _add_known_columns(names, runs, given | beside, single, numbered)
     if not isinstance(taken, list):
         return _ask(taken, say)
     if (doubt := _doubt(single, numbered, given, say)) is not None:
@@ -272,7 +272,7 @@ def _is_input(single: Mapping[str, str]) -> bool:
     return _form(single.get("text", "")) == "text" and _form(single.get("gold_answer", "")) == "label"
 
 
-def _recognised(
+def _add_known_columns(
     names: Sequence[str],
     runs: Mapping[str, tuple[str, ...]],
     given: Mapping[str, str],
@@ -408,7 +408,7 @@ def _form(name: str) -> str:
     return re.sub(r"[\s.\-]+|(?<=[a-z\d])(?=[A-Z])", "_", name.strip()).lower()
 
 
-def _numbered(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _runs_by_stem(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return columns such as answer_1, answer_2, ... by their stem, in numerical order."""
     runs: dict[str, dict[int, str]] = {}
     for name in names:

@@ -84,8 +84,8 @@ class UsableRows:
 
         Where some paths have a verdict, those without one are left out too.
         """
-        judged = any(_scored(row) for _, row in self.rows)
-        rows = [pair for pair in self.rows if not judged or _scored(pair[1])]
+        judged = any(_has_verdict(row) for _, row in self.rows)
+        rows = [pair for pair in self.rows if not judged or _has_verdict(pair[1])]
         if len(rows) < len(self.rows):
             self.left_out["has no verdict"] += len(self.rows) - len(rows)
         if not rows:
@@ -110,7 +110,7 @@ def _fields_used(rows: Sequence[Canonical]) -> set[str]:
     words |= {"id"}
     if "answer" in words and _are_completions(head):
         words.discard("answer")
-    if "score" in words and any(row.get("correct") is None and _scored(row) for row in rows):
+    if "score" in words and any(row.get("correct") is None and _has_verdict(row) for row in rows):
         return words - VERDICTS
     if not words & VERDICTS:
         raise LogError("its rows hold neither answers nor texts nor correctness")
@@ -183,7 +183,7 @@ def verdict(where: str, value: object, threshold: float | None = None) -> Canoni
     return {"correct": int(number) if number in (0, 1) else None, "score": number}
 
 
-def _scored(row: Canonical) -> bool:
+def _has_verdict(row: Canonical) -> bool:
     return row.get("correct") is not None or row.get("score") is not None
 
 

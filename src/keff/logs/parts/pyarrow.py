@@ -181,7 +181,7 @@ def _by_columns(batch: pyarrow.RecordBatch, most: int) -> ColumnBatch | None:
     flat = {name: values.flatten() for name, values in lists.items()}
     return batch_of(
         [_integers(pyarrow.compute.list_value_length(values)) for values in lists.values()],
-        {FIELDS[name]: _coded(values) for name, values in flat.items() if name in TEXTS},
+        {FIELDS[name]: _codes_and_names(values) for name, values in flat.items() if name in TEXTS},
         {FIELDS[name]: _numbers(FIELDS[name], values) for name, values in flat.items() if name not in TEXTS},
         {name: given[name].to_pylist() if name in given else [None] * len(batch) for name in ONCE},
         most,
@@ -197,7 +197,7 @@ def _is_text(kind: pyarrow.DataType) -> bool:
     return _TYPES.is_string(kind) or _TYPES.is_large_string(kind)
 
 
-def _coded(flat: pyarrow.Array) -> tuple[NDArray[Any], Sequence[str]] | None:
+def _codes_and_names(flat: pyarrow.Array) -> tuple[NDArray[Any], Sequence[str]] | None:
     """Return texts or integers as codes and names, as ``coded`` does; None for other values."""
     if _TYPES.is_dictionary(flat.type):
         flat = flat.dictionary_decode()

@@ -76,7 +76,7 @@ def question_of(where: str, row: Row, *, texts: bool = False, part: str = "") ->
     missing = [name for name in ("id", "all_answers") if row.get(name) is None]
     if missing:
         raise LogError(f"{where}: lacks {' and '.join(missing)} (it has {', '.join(row)})")
-    row, unjudged = _judged(row)
+    row, unjudged = _without_unjudged(row)
     lists = _lists(where, row)
     answers = lists["all_answers"]
     given: dict[str, Any] = {
@@ -154,7 +154,7 @@ def first_of(rows: Iterable[tuple[str, Row]]) -> Object:
     return next((dict(row) for _, row in rows), Object())
 
 
-def _judged(row: Row) -> tuple[Row, int]:
+def _without_unjudged(row: Row) -> tuple[Row, int]:
     """Return a row without the paths that have no verdict where others have one, and how many these are."""
     verdicts = items(row.get("all_correct"))
     judged = [not is_missing(verdict) for verdict in verdicts]
@@ -278,16 +278,16 @@ def tabled(rows: Rows, layout: Layout, *, texts: bool = False, tell: NoteSink = 
         return once_each(
             (where, question_or_scores(where, wide, texts=texts, part=model_of(wide)))
             for where, row in rows()
-            for wide in [_wide(row, layout, listed)]
+            for wide in [_question_row(row, layout, listed)]
         )
-    return _grouped(rows, head, layout, texts=texts, tell=tell)
+    return _questions_of_path_rows(rows, head, layout, texts=texts, tell=tell)
 
 
 def _is_list_of_paths(value: object) -> bool:
     return is_array(value) and conversation_text(value) is value
 
 
-def _wide(row: Row, layout: Layout, listed: Iterable[str]) -> Object:
+def _question_row(row: Row, layout: Layout, listed: Iterable[str]) -> Object:
     """Return a one-question row under the JSONL's field names."""
     lists = {LIST_OF[word]: [row.get(name) for name in names] for word, names in layout.numbered.items()}
     # A path that was neither answered nor scored was not drawn.
@@ -308,7 +308,7 @@ def _about(row: Row, layout: Layout) -> Object:
     return {name: value for name, value in row.items() if name not in meant} | single
 
 
-def _grouped(
+def _questions_of_path_rows(
     rows: Rows, head: Sequence[Row], layout: Layout, *, texts: bool, tell: NoteSink
 ) -> Iterator[Question]:
     """Yield Questions from rows of one path each, and say at the end where one id has several questions."""
@@ -493,7 +493,7 @@ def _path_rows(members: list[tuple[str, Row]], layout: Layout, *, texts: bool) -
         values = [member.get(single[word]) for _, member in members]
         if word == first_word or not all(map(is_missing, values)):
             row[target] = values
-    return question_or_scores(where, _named_slots(row), texts=texts)
+    return question_or_scores(where, _slots_as_branches(row), texts=texts)
 
 
 def _order(value: object) -> tuple[int, float, str]:
@@ -518,7 +518,7 @@ def _same(members: list[tuple[str, Row]], word: str, column: str | None) -> None
             )
 
 
-def _named_slots(row: Object) -> Object:
+def _slots_as_branches(row: Object) -> Object:
     """Return a row whose named slots are branches."""
     slots = items(row.get("slots"))
     if not slots:

@@ -118,7 +118,7 @@ def optional_text(value: object) -> str | None:
     return str(_scalar(value))
 
 
-def _decoded(value: bytes) -> str:
+def _utf8_text(value: bytes) -> str:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
@@ -153,7 +153,7 @@ def integral(value: object) -> object:
 
 
 def _scalar(value: object) -> object:
-    return _decoded(value) if isinstance(value, bytes) else integral(value)
+    return _utf8_text(value) if isinstance(value, bytes) else integral(value)
 
 
 def gold_of(value: object) -> object:
