@@ -42,6 +42,8 @@ def of_analysis(file: Path) -> Iterator[Figure]:
     found = keff.analyze(file, SETTINGS)
     if found.single is not None:
         yield "accuracy of one path", "analyze: single", found.single
+    if found.c is not None:
+        yield "c", "analyze", found.c
     for k in found.majority or ():
         share = found.measured(found.plurality, k)
         if share is not None:

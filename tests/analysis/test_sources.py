@@ -221,9 +221,11 @@ def test_an_analysis_of_judges_is_for_judges_like_these(tmp_path: Path) -> None:
         questions = right.mean(axis=1).var(ddof=1) / 80
         # Wilson's limits are near normal ones here.
         assert widths[1] / widths[0] == pytest.approx(((questions + luck) / questions) ** 0.5, rel=0.05)
-    for one, other in ((fixed.c, some.c), (fixed.decision.change.points, some.decision.change.points)):
+    one, other = fixed.decision.change.points, some.decision.change.points
+    assert one is not None and other is not None and one.value == other.value
+    assert (fixed.c, some.c) == tuple(keff.noise(file, sources=kind).c for kind in ("fixed", "random"))
+    for one, other in ((fixed.c, some.c), (one, other)):
         assert one is not None and other is not None and one.limits and other.limits
-        assert one.value == other.value
         assert other.limits[0] < one.limits[0] and one.limits[1] < other.limits[1]
     sure = [found.decision.kept for found in (fixed, some)]
     assert sure[0] is not None and sure[1] is not None

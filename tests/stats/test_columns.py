@@ -1,4 +1,4 @@
-"""Exchangeable columns: the test's size and power, and c without the columns' own accuracies."""
+"""Exchangeable columns: the test's size and power."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from keff.stats.votes import Votes
-from keff.stats.voting.columns import column_test, mixed_c
-from keff.stats.voting.correlation import anova_c
+from keff.stats.voting.columns import column_test
 
 
 def matrix(n: int, shifts: NDArray[np.float64], spread: float, rng: np.random.Generator) -> Votes:
@@ -31,20 +30,6 @@ def test_unequal_columns_raise_the_alarm_and_equal_ones_hardly_ever() -> None:
     equal = [column_test(matrix(60, np.zeros(8), 1.0, rng), rng).mixed for _ in range(150)]
     assert all(unequal)
     assert sum(equal) <= 3
-
-
-def test_c_without_the_columns_accuracies() -> None:
-    """Independent paths of unequal accuracy: c is 0 with the columns taken out, and below 0 otherwise."""
-    rng, shifts = np.random.default_rng(3), np.linspace(1.6, -0.8, 8)
-    records = [matrix(80, shifts, 0.0, rng) for _ in range(150)]
-    found = [mixed_c(votes, rng, reps=400) for votes in records]
-    assert np.mean([c.value for c in found]) == pytest.approx(0.0, abs=0.01)
-    assert np.mean([anova_c(votes) for votes in records]) < -0.03
-    assert 0.88 <= np.mean([c.lo <= 0.0 <= c.hi for c in found]) <= 0.99
-    whole = matrix(40_000, shifts, 1.0, rng)
-    cells = np.cov(whole.scored(), rowvar=False)
-    between = (cells.sum() - np.trace(cells)) / 56
-    assert mixed_c(whole, rng, reps=50).value == pytest.approx(between / (np.trace(cells) / 8), abs=1e-6)
 
 
 def test_no_variance_is_no_alarm() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -29,12 +29,12 @@ from keff.stats.intervals import interval_c, majority_fits, majority_method, pat
 from keff.stats.models.betabinomial import majority_at_k, majority_binomial, majority_curve, majority_table
 from keff.stats.models.bounds import majority_bounds
 from keff.stats.models.plurality_model import predict_plurality
-from keff.stats.sources import variance_left_out
+from keff.stats.sources import SourceScores, correlation, source_variance, variance_left_out
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting import choose
 from keff.stats.voting.alike import pattern_notes, vote_patterns
 from keff.stats.voting.choose import ceiling, k_eff_block, k_eff_interval, percent_of_ceiling
-from keff.stats.voting.columns import column_test, edge_notes, mixed_c
+from keff.stats.voting.columns import MIXED, column_test, edge_notes
 from keff.stats.voting.correlation import (
     agreement,
     anova_c,
@@ -262,10 +262,13 @@ def _correlation(votes: Votes, settings: Settings, notes: list[Note], left: Sour
         notes.append(Note("too_few", f"one {what} says nothing about correlation"))
         return _Correlation()
     c = interval_c(votes, level=settings.level)
-    if column_test(votes, np.random.default_rng(settings.seed)).mixed:
-        c = mixed_c(votes, np.random.default_rng(settings.seed), settings.level)
-    c = left.widened(c, [anova_c(one) for one in left.votes])
     notes.extend(c.warnings)
+    if column_test(votes, np.random.default_rng(settings.seed)).mixed:
+        notes.append(MIXED)
+    scores = SourceScores.of_votes(votes)
+    if left.random and (variance := source_variance(scores)) is not None:
+        other = correlation(scores, variance, settings.level)
+        c = replace(c, value=other.value, lo=other.lo, hi=other.hi, method=other.method)
     if c.value < 0:
         notes.append(_ABOVE_K)
     pearson, dropped = pearson_c(votes)

@@ -273,6 +273,11 @@ class SourceJackknife:
             return cls((), votes.k, few=True)
         return cls(tuple(votes.paths(own != one) for one in each), votes.k)
 
+    @property
+    def random(self) -> bool:
+        """Whether sources are some of many, few or not."""
+        return self.few or bool(self.votes)
+
     def curves(self, accuracy: Callable[[Votes], FloatArray]) -> FloatArray | None:
         """Return accuracy at 1..K paths without each source [S, K]; of more than there are, that of all."""
         if not self.votes:
@@ -299,19 +304,11 @@ def mean_luck(votes: Votes, units: int) -> float:
 
     Scaled so that the t of ``units`` independent questions gives the limits that few sources have.
     """
-    own = np.arange(votes.k) if votes.slots is None else np.unique(votes.slots, return_inverse=True)[1]
-    size = int(own.max()) + 1
-    if size < 2 or units < 2:
+    scores = SourceScores.of_votes(votes)
+    if scores.size < 2 or units < 2:
         return 0.0
-    scores = SourceScores(
-        np.repeat(np.arange(votes.n), votes.k),
-        np.tile(own, votes.n),
-        votes.scored().ravel().astype(np.float64),
-        tuple(map(str, range(size))),
-        votes.clusters,
-    )
     found = stats.source_variance(scores)
-    wide = float(stdtrit(size - 1, 0.975) / stdtrit(units - 1, 0.975))
+    wide = float(stdtrit(scores.size - 1, 0.975) / stdtrit(units - 1, 0.975))
     return 0.0 if found is None else max(found.sources, 0.0) * float(np.sum(scores.weights**2)) * wide**2
 
 

@@ -122,19 +122,10 @@ def of_record(record: Record, kind: SourceKind | None = None) -> RepeatedScores:
     if kind is None:
         return as_scored(one_model(record))
     scored = as_scored(record)
-    source = np.arange(votes.k) if votes.slots is None else np.unique(votes.slots, return_inverse=True)[1]
     column = "column" if votes.slots is None else "slot"
-    first = 1 if votes.slots is None else 0
-    numbers = range(first, votes.k + first) if votes.slots is None else np.unique(votes.slots).tolist()
+    numbers = range(1, votes.k + 1) if votes.slots is None else np.unique(votes.slots).tolist()
     names = record.branches or tuple(f"{column} {number}" for number in numbers)
-    paths = SourceScores(
-        np.repeat(np.arange(votes.n), votes.k),
-        np.tile(source, votes.n),
-        votes.scored().ravel().astype(np.float64),
-        names,
-        scored.repeats.clusters,
-        kind == "random",
-    )
+    paths = SourceScores.of_votes(votes, names, random=kind == "random")
     return _with_sources(scored, paths)
 
 

@@ -17,7 +17,7 @@ from keff.records import Interval, frozen
 from keff.stats.intervals import wilson
 from keff.stats.repeats import Repeats, icc_interval
 from keff.stats.resampling import clustered_variance
-from keff.stats.votes import FloatArray, IntArray, cluster_numbers
+from keff.stats.votes import FloatArray, IntArray, Votes, cluster_numbers
 
 # How the limits of a figure over sources are found, beside those over questions.
 METHOD = "questions and sources, Satterthwaite"
@@ -41,6 +41,21 @@ class SourceScores:
     names: tuple[str, ...]
     clusters: IntArray | None = None
     random: bool = True
+
+    @classmethod
+    def of_votes(
+        cls, votes: Votes, names: tuple[str, ...] | None = None, *, random: bool = True
+    ) -> SourceScores:
+        """Return right paths as scores of the slots, else of the columns."""
+        own = np.arange(votes.k) if votes.slots is None else np.unique(votes.slots, return_inverse=True)[1]
+        return cls(
+            np.repeat(np.arange(votes.n), votes.k),
+            np.tile(own, votes.n),
+            votes.scored().ravel().astype(np.float64),
+            names or tuple(map(str, range(int(own.max()) + 1))),
+            votes.clusters,
+            random,
+        )
 
     @property
     def n(self) -> int:

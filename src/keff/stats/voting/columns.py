@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import chdtrc
 
-from keff.records import Estimate, Note, frozen
-from keff.stats.resampling import NORMAL_ROWS, group_sums, resampled_totals
+from keff.records import Note, frozen
 from keff.stats.votes import FloatArray, IntArray, Votes
 from keff.stats.voting.correlation import agreement
 
@@ -115,62 +114,8 @@ def _cochran(totals: IntArray, votes: Votes) -> FloatArray:
     return np.asarray((k - 1) * np.sum(apart**2, axis=-1) / within if within > 0 else 0.0, np.float64)
 
 
-def mixed_c(votes: Votes, rng: np.random.Generator, level: float = 0.95, reps: int = 2000) -> Estimate:
-    """Return the correlation of correctness after removing the columns' own accuracies.
-
-    The mean covariance of two columns over the mean variance of one: the two-way (consistency) intraclass
-    correlation, which unequal columns do not push below 0 as they do ``anova_c``. Percentile interval of a
-    cluster bootstrap, stretched to hold the value; none for a single cluster or without any variance.
-    """
-    sums, counts = _units(votes)
-    total = sums.sum(axis=0) if counts is None else counts @ sums
-    value = float(_ratio(total[:, None].astype(np.float64))[0])
-    note = Note("mixed_columns", MIXED)
-    lo = hi = None
-    if votes.n_clusters > 1 and not np.isnan(value):
-        drawn = _ratio(resampled_totals(sums, reps, rng, counts))
-        low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
-        lo, hi = min(low, value), max(high, value)
-    return Estimate(value, lo, hi, "mixed columns", votes.n_clusters, votes.k, (note,))
-
-
-def _units(votes: Votes) -> tuple[IntArray, IntArray | None]:
-    """Return the sufficient statistics 1, S(S-1) and columns by cluster [G, 2 + K], or by kind with counts.
-
-    Of many independent items with few paths the kinds are all rows of 0 and 1.
-    """
-    # Worth it where each kind stands for sixteen rows or more.
-    k, every = votes.k, votes.n_clusters == votes.n >= NORMAL_ROWS and 2**votes.k * 16 <= votes.n
-    if every:
-        counts = np.zeros(2**k, np.int64)
-        for start in range(0, votes.n, NORMAL_ROWS):
-            rows = votes.scored()[start : start + NORMAL_ROWS].astype(np.int64)
-            counts += np.bincount(rows @ (1 << np.arange(k)), minlength=2**k)
-        columns = np.arange(2**k, dtype=np.int64)[:, None] >> np.arange(k) & 1
-    else:
-        counts, columns = None, votes.scored().astype(np.int64)
-    right = columns.sum(axis=1, keepdims=True)
-    units = np.hstack([np.ones_like(right), right * (right - 1), columns])
-    if counts is not None:
-        return units[counts > 0], counts[counts > 0]
-    return group_sums(units, votes.cluster_ids, votes.n_clusters), None
-
-
-MIXED = (
-    "The columns differ in accuracy more than paths of one model and one prompt do (p < .001), so keff takes "
-    "them as different voters. c is the correlation left after their accuracies, and curves are for columns "
-    "drawn at random."
+MIXED = Note(
+    "mixed_columns",
+    "The columns differ in accuracy more than paths of one model and one prompt do (p < .001), so they are "
+    "different voters. c and the curves are for columns drawn at random.",
 )
-
-
-def _ratio(totals: FloatArray) -> FloatArray:
-    """Return covariance over variance of columns [B] from totals [2 + K, B] of ``_units``."""
-    n, pairs, columns = totals[0], totals[1], totals[2:]
-    k = columns.shape[0]
-    p = columns / n
-    square_of_sum, sum_of_squares = p.sum(axis=0) ** 2, np.sum(p**2, axis=0)
-    covariance = (pairs / n - (square_of_sum - sum_of_squares)) / (k * (k - 1))
-    variance = (p.sum(axis=0) - sum_of_squares) / k
-    # With all paths right, or all wrong, what is left is rounding.
-    known = variance > 1e-12
-    return np.asarray(np.where(known, covariance / np.where(known, variance, 1.0), np.nan), np.float64)
