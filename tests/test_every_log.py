@@ -125,7 +125,7 @@ def example(name: str, folder: Path) -> Path:  # noqa: C901 (one branch per form
     elif name in WRITERS:
         return WRITERS[name](folder, paths())
     elif name == "swe_bench":
-        return swe_bench(folder)
+        return swe_bench(folder, paths())
     elif name == "inspect_samples":
         return FIXTURES / "real" / "inspect_samples_df.parquet"
     elif name == "run":

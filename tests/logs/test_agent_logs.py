@@ -31,6 +31,7 @@ from keff.errors import LogError
 from keff.log import find_log
 from keff.reading.open import Opening, open_record
 from keff.reading.several import open_records
+from keff.records import Note
 
 # Those whose files have a path that failed.
 WITH_FAILED = sorted(WRITERS.keys() - {"nemo_gym"})
@@ -82,6 +83,25 @@ def test_a_line_that_is_written_twice_counts_once(name: str, tmp_path: Path) -> 
     once = [question.correct for question in find_log(path).questions(path)]
     path.write_text(2 * path.read_text())
     assert [question.correct for question in find_log(path).questions(path)] == once
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("langfuse", ("input",)), ("langsmith", ("inputs", "reference_example_id"))],
+)
+def test_paths_without_an_input_are_no_question_of_their_own(
+    name: str, asked: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = WRITERS[name](tmp_path, paths())
+    text = path.read_text()
+    rows = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
+    for row in rows[-3:]:
+        row |= dict.fromkeys(asked, "" if name == "langfuse" else None)
+    path.write_text(json.dumps(rows) if text.startswith("[") else "".join(f"{json.dumps(r)}\n" for r in rows))
+    notes: list[Note] = []
+    questions = list(find_log(path).questions(path, tell=notes.append))
+    assert len(questions) == QUESTIONS
+    assert "has no input" in " ".join(note.message for note in notes)
 
 
 def test_of_several_scores_one_has_to_be_named(tmp_path: Path) -> None:
@@ -159,7 +179,7 @@ def test_observations_of_langfuse_are_paths_where_they_have_no_parent(tmp_path: 
 def test_runs_of_swe_bench_are_paths_and_what_broke_off_is_wrong(tmp_path: Path) -> None:
     expected = RIGHT.copy()
     expected[FAILED] = 0
-    folder = swe_bench(tmp_path)
+    folder = swe_bench(tmp_path, paths())
     questions = list(find_log(folder).questions(folder))
     # The empty patch has no folder: of its instance there are three runs.
     assert {question.id: list(question.correct or ()) for question in questions} == {
@@ -179,7 +199,7 @@ def test_runs_of_swe_bench_are_paths_and_what_broke_off_is_wrong(tmp_path: Path)
 
 
 def test_summaries_of_swe_bench_are_pooled_by_the_command_line(tmp_path: Path) -> None:
-    swe_bench(tmp_path)
+    swe_bench(tmp_path, paths())
     expected = RIGHT.copy()
     expected[FAILED] = expected[0, 0] = 0
     done = keff("join", *sorted(tmp_path.glob("*.json")), "--pool", "-o", tmp_path / "all.jsonl")
@@ -190,11 +210,23 @@ def test_summaries_of_swe_bench_are_pooled_by_the_command_line(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["harbor", "swe_bench"])
 def test_a_folder_is_analyzed_as_one_log(name: str, tmp_path: Path) -> None:
-    folder = harbor(tmp_path, paths()) if name == "harbor" else swe_bench(tmp_path)
+    folder = harbor(tmp_path, paths()) if name == "harbor" else swe_bench(tmp_path, paths())
     done = keff("analyze", folder, "--trim", str(PATHS - 1), "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["n"], found["k"]) == (QUESTIONS, PATHS - 1)
+
+
+def test_jobs_beside_other_logs_are_read_and_so_are_these(tmp_path: Path) -> None:
+    folder = tmp_path / "evals"
+    job, _ = [harbor(folder / place, paths()) for place in (".", "agents/more")]
+    swe_bench(folder / "patches", paths())
+    for summary in (folder / "patches").glob("*.json"):
+        summary.unlink()
+    (folder / "sums" / "old").mkdir(parents=True)
+    log = verifiers_results(folder / "sums" / "old", paths())
+    found = open_records(folder, Opening(answer_space="numeric", trim=PATHS - 1))
+    assert {Path(record.path) for record in found} == {job, folder / "agents", folder / "patches", log}
 
 
 @pytest.mark.parametrize(
@@ -228,16 +260,6 @@ def test_an_experiment_of_langsmith_as_a_table_is_read_by_its_examples(tmp_path:
     assert record.ballot.votes.scored().tolist() == RIGHT.tolist()
     assert [question.gold for question in record.ballot.questions] == [str(10 * i) for i in range(QUESTIONS)]
     assert record.ballot.questions[0].answers == tuple(said(0, j) for j in range(PATHS))
-
-
-def test_a_folder_that_holds_other_logs_too_is_a_folder_of_logs(tmp_path: Path) -> None:
-    """None of them is left out without a word."""
-    swe_bench(tmp_path)
-    records = open_records(tmp_path / "logs" / "run_evaluation", Opening(trim=PATHS - 1))
-    assert len(records) == 1
-    (tmp_path / "logs" / "votes.csv").write_text("id,gold,answer\nq,1,1\nq,1,2\n")
-    with pytest.raises(LogError, match=r"report\.json"):
-        open_records(tmp_path / "logs")
 
 
 def test_equal_rollouts_without_a_name_or_a_time_are_paths(tmp_path: Path) -> None:

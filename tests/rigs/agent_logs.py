@@ -240,11 +240,11 @@ def harbor(folder: Path, draw: Sequence[tuple[int, int]]) -> Path:
     return job
 
 
-def swe_bench(folder: Path) -> Path:
+def swe_bench(folder: Path, draw: Sequence[tuple[int, int]]) -> Path:
     """Write runs as folders, and their summaries beside them: one patch broke off, one was empty."""
-    for j in range(PATHS):
+    for j in sorted({j for _, j in draw}):
         groups: dict[str, list[str]] = {"resolved": [], "unresolved": [], "error": [], "empty_patch": []}
-        for i in range(QUESTIONS):
+        for i in sorted({i for i, _ in draw}):
             name = f"repo__repo-{i}"
             place = folder / "logs" / "run_evaluation" / f"run{j}" / "m-1" / name
             if (i, j) == FAILED:

@@ -9,7 +9,7 @@ from keff.logs.parts.values import at, seconds_between
 
 
 class Harbor(Graded, FieldReader):
-    """Reader of a job's folder, or of several (``jobs/``): ``JOB/TRIAL/result.json``.
+    """Reader of a job's folder, or of all below a folder: ``JOB/TRIAL/result.json``.
 
     An agent's work has no answer to vote on, so correctness alone is kept. The verdict is the verifier's
     ``reward``, its only value, or the one that ``scorer`` names; one that is neither 0 nor 1 is right from
@@ -20,7 +20,7 @@ class Harbor(Graded, FieldReader):
     name = "harbor"
     table = FieldTable(
         signs=("task_name", "trial_name", "task_checksum"),
-        files=("result.json", "*/result.json", "*/*/result.json"),
+        files="**/result.json",
         fields={
             "id": "task_name",
             "model": lambda row: _branch(row),

@@ -15,7 +15,7 @@ from keff.records import Note
 
 
 class SweBench(FieldReader):
-    """Reader of ``logs/run_evaluation/RUN/MODEL/INSTANCE/report.json``, from any of these folders on.
+    """Reader of ``logs/run_evaluation/RUN/MODEL/INSTANCE/report.json``, below any folder.
 
     The runs of an instance are its paths, each model is a branch. A patch has no answer to vote on, so
     correctness alone is kept: whether the instance was resolved. Instances without a report (the patch did
@@ -26,7 +26,7 @@ class SweBench(FieldReader):
     name = "swe_bench"
     table = FieldTable(
         names=("submitted_ids", "resolved_ids", "error_ids"),
-        files=("report.json", "*/report.json", "*/*/report.json", "*/*/*/report.json"),
+        files="**/report.json",
         signs=("run", "correct"),
         fields={"id": "id", "model": "model", "correct": "correct"},
         own=lambda row: [row["run"], row["model"], row["id"]],

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keff.errors import LogError, UsageError
-from keff.log import LOG_ENDINGS, Question, find_log, path_text
+from keff.log import LOG_ENDINGS, Log, Question, find_log, path_text
 from keff.logs.parts.tabled import PER_PATH
 from keff.reading.admit import first_paths
 from keff.reading.ballot import ballot
@@ -23,8 +23,6 @@ from keff.sampling import RUN_FILE
 
 # Beginnings of files that tools write beside their logs.
 ABOUT = (
-    "results_",
-    "results.",
     "logs.json",
     "eval-set",
     ".",
@@ -34,6 +32,8 @@ ABOUT = (
     "per_instance_stats.json",
     "instances.json",
 )
+# Of some tools such a file is a log, of others it sums one up.
+RESULTS = ("results_", "results.")
 # A folder of more is taken for one named by mistake.
 MOST_LOGS = 1000
 
@@ -56,33 +56,46 @@ def logs_at(path: Path, opening: Opening) -> list[Path]:
 
 
 def _is_log(folder: Path) -> bool:
-    """Return whether a folder is one log, as a job of Harbor is, and no folder that holds a log."""
-    files = (file for file in folder.iterdir() if file.is_file() and file.suffix in LOG_ENDINGS)
-    return _has_reader(folder) and not any(map(_has_reader, files))
-
-
-def _has_reader(path: Path) -> bool:
-    try:
-        find_log(path)
-    except LogError:
+    """Return whether a folder is one log, as a job of Harbor is, and no folder that holds a log beside it."""
+    log = _reader(folder)
+    if log is None:
         return False
-    return True
+    beside = (child for child in folder.iterdir() if not child.is_dir() or log.refuses(child))
+    return not any(map(_reader, _logs_among(beside)))
+
+
+def _reader(path: Path) -> Log | None:
+    try:
+        return find_log(path)
+    except LogError:
+        return None
 
 
 def logs_in(folder: Path) -> list[Path]:
     """Return the runs and logs below a folder; raises LogError for none, or too many."""
-    runs = sorted(file.parent for file in folder.rglob(RUN_FILE))
-    files = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if file.suffix in LOG_ENDINGS and file.is_file() and not any(run in file.parents for run in runs)
-    ]
-    if len(files) + len(runs) > MOST_LOGS:
-        raise LogError(f"{folder}: {len(files) + len(runs)} files below it may be logs: name fewer of them")
-    logs = [*runs, *(file for file in files if not file.name.startswith(ABOUT))]
+    logs = [*islice(_logs_among(folder.iterdir()), MOST_LOGS + 1)]
+    if len(logs) > MOST_LOGS:
+        raise LogError(f"{folder}: more than {MOST_LOGS} files below it may be logs: name fewer of them")
     if not logs:
         raise LogError(f"{folder}: there is no log below it ({', '.join(LOG_ENDINGS)})")
     return logs
+
+
+def _logs_among(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the runs and logs among files and folders, and below them."""
+    for path in sorted(paths):
+        if path.is_dir() and not path.is_symlink():
+            if (path / RUN_FILE).is_file() or _is_log(path):
+                yield path
+            else:
+                yield from _logs_among(path.iterdir())
+        elif (
+            path.suffix in LOG_ENDINGS
+            and path.is_file()
+            and not path.name.startswith(ABOUT)
+            and (not path.name.startswith(RESULTS) or _reader(path))
+        ):
+            yield path
 
 
 def _records_of_log(path: Path, opening: Opening) -> list[Record]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -52,11 +51,12 @@ class FieldTable:
     """Where a tool's log keeps what keff reads.
 
     A log is JSON lines or a JSON array, known by ``signs``, which the first row has; or one object, known by
-    its ``names``, with its rows at ``rows``; or a folder where each of ``files`` (patterns) with the signs is
-    a row. A row is one path, or lists several at ``paths``: then each entry is seen in the list's place.
+    its ``names``, with its rows at ``rows``; or a folder where each of ``files`` (a pattern) with the signs
+    is a row. A row is one path, or lists several at ``paths``: then each entry is seen in the list's place.
 
-    ``fields`` are the words of one path (id, answer, text, gold_answer, ...; the id is needed). ``of_call``
-    are those of a whole row: they count where it has one path. ``scores`` are verdicts by name: the option
+    ``fields`` are the words of one path (id, answer, text, gold_answer, ...). The id is needed: paths are
+    left out where it is made of an input that they lack. ``of_call`` are the words of a whole row: they count
+    where it has one path. ``scores`` are verdicts by name: the option
     ``scorer`` names one, else it is ``main``, the only one, or the only one that is true or false.
     ``left_out`` maps reasons to what a row holds that is left out for them; ``steps`` is what a row holds
     that is no path at all. ``own`` tells a path from all others (None: by all that the row holds). ``task``
@@ -67,7 +67,7 @@ class FieldTable:
     signs: Sequence[str | tuple[str, ...]] = ()
     names: Sequence[str] = ()
     rows: str | tuple[str, ...] = ()
-    files: Sequence[str] = ()
+    files: str = ""
     paths: str = ""
     of_call: Mapping[str, Source] = field(default_factory=dict[str, Source])
     scores: Source = ()
@@ -121,8 +121,12 @@ class FieldReader(PathReader):
                 continue
             members = self.paths_in(row)
             for place, one in enumerate(members or [row]):
-                reasons = (reason for reason, source in self.table.left_out.items() if value_of(one, source))
-                if reason := next(reasons, None if members else "has no output"):
+                reasons = [reason for reason, source in self.table.left_out.items() if value_of(one, source)]
+                if not members:
+                    reasons.append("has no output")
+                elif callable(self.table.fields["id"]) and is_missing(value_of(one, self.table.fields["id"])):
+                    reasons.append("has no input")
+                if reason := next(iter(reasons), None):
                     kept.left_out[reason] += 1
                     continue
                 scores = self.scores_in(one)
@@ -136,7 +140,7 @@ class FieldReader(PathReader):
     def rows_in(self, path: Path, tell: NoteSink = ignore) -> Iterator[tuple[str, Row]]:
         """Yield (place, row) of all rows of a file or folder."""
         if path.is_dir():
-            for file in sorted(chain.from_iterable(map(path.glob, self.table.files))):
+            for file in sorted(path.glob(self.table.files)):
                 row = self.row_of(file, fields(whole_json(file)))
                 if self.has_signs(row):
                     yield str(file), row

@@ -160,8 +160,8 @@ def configured(engine: Fields, task: str, tool: str, asked: Fields, stop: object
 
 
 def mark(value: object) -> str:
-    """Return an id for a question whose log has none: a hash of its prompt."""
-    return stable_hash(value)[:16]
+    """Return an id for a question whose log has none: a hash of its prompt; empty where it has no prompt."""
+    return "" if value in (None, "", [], {}) else stable_hash(value)[:16]
 
 
 def verdict(where: str, value: object, threshold: float | None = None) -> Canonical:

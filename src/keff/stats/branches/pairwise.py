@@ -69,7 +69,7 @@ def c_of_judges(right: IntArray, given: BoolArray, ids: IntArray, level: float =
     fewer questions together weigh as much as others, so it counts fewer questions.
     """
     together, k = Together.of(right, given, ids), right.shape[1]
-    c, clusters = together.c(), int(ids.max()) + 1
+    c, clusters = together.c(), int(np.max(ids)) + 1
     cast = given.astype(np.float64)
     good, counts = right * cast, cast.sum(axis=0)
     p = float(np.mean(good.sum(axis=0) / counts))
