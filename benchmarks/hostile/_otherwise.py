@@ -152,10 +152,12 @@ def written_otherwise(scratch: Path, inputs: int, seed: int) -> Tally:
             continue
         before = said(base.path)
         copy = folder / "otherwise" / base.path.name
-        copy.parent.mkdir()
         for number in range(place, inputs, len(names)):
-            shutil.copyfile(base.path, copy)
-            WAYS[base.path.suffix](copy, random.Random(f"{seed}|otherwise|{number}"))
+            for original, _ in base.kinds:
+                file = copy / original.relative_to(base.path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(original, file)
+                WAYS[original.suffix](file, random.Random(f"{seed}|otherwise|{number}"))
             tally.inputs += 1
             try:
                 now = said(copy)

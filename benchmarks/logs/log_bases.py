@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -387,6 +387,65 @@ def langsmith(folder: Path, answers: Answers) -> Base:
     return _unnumbered("langsmith", folder / "runs.jsonl", [root(*each) for each in _each(answers)])
 
 
+def langfuse(folder: Path, answers: Answers) -> Base:
+    def trace(i: int, j: int, answer: str) -> JsonRow:
+        about = {
+            "id": f"t{i}-{j}",
+            "timestamp": "2026-11-01T10:00:00Z",
+            "sessionId": None,
+            "bookmarked": False,
+        }
+        said = {"input": {"messages": [{"role": "user", "content": f"{i}?"}]}, "output": answer}
+        return {**about, **said, "public": False, "exact": [float(answer == gold(i))]}
+
+    rows = [trace(*each) for each in _each(answers)]
+    return _unnumbered("langfuse", folder / "traces.json", [json.dumps(rows)])
+
+
+def verifiers_traces(folder: Path, answers: Answers) -> Base:
+    def episode(i: int, j: int, answer: str) -> JsonRow:
+        prompt = {"role": "user", "content": f"{i}?"}
+        task = {"type": "Sum", "data": {"idx": i, "prompt": [prompt]}, "key": f"q{i}"}
+        said = {"role": "assistant", "content": answer}
+        trace = {
+            "id": f"t{i}-{j}",
+            "task": task,
+            "nodes": [{"message": prompt, "sampled": False}, {"message": said, "sampled": True}],
+            "rewards": {"exact": {"score": float(answer == gold(i)), "weight": 1.0}},
+            "ok": True,
+        }
+        return {"id": f"e{i}-{j}", "env": {"id": ""}, "task": task, "ok": True, "traces": [trace]}
+
+    rows = [episode(*each) for each in _each(answers)]
+    return _unnumbered("verifiers_traces", folder / "traces.jsonl", rows)
+
+
+def harbor(folder: Path, answers: Answers) -> Base:
+    def trial(i: int, j: int, answer: str) -> JsonRow:
+        about = {"task_name": f"q{i}", "trial_name": f"q{i}__{j}", "task_checksum": "c"}
+        return {**about, "verifier_result": {"rewards": {"reward": float(answer == gold(i))}}}
+
+    rows = [trial(*each) for each in _each(answers)]
+    return _files("harbor", folder / "job", {f"{row['trial_name']}/result.json": row for row in rows})
+
+
+def swe_bench(folder: Path, answers: Answers) -> Base:
+    reports = {
+        f"run{j}/m/q{i}/report.json": {f"q{i}": {"resolved": answer == gold(i)}}
+        for i, j, answer in _each(answers)
+    }
+    return _files("swe_bench", folder / "run_evaluation", reports)
+
+
+def _files(reader: str, path: Path, files: Mapping[str, JsonRow]) -> Base:
+    """Write a log that is a folder with a file for each path."""
+    written = list[Path]()
+    for place, row in files.items():
+        (path / place).parent.mkdir(parents=True)
+        written.append(_lines(path / place, [row]))
+    return Base(reader, path, tuple((file, "unnumbered") for file in written))
+
+
 def _unnumbered(reader: str, path: Path, rows: Sequence[object]) -> Base:
     return Base(reader, _lines(path, rows), ((path, "unnumbered"),))
 
@@ -420,6 +479,10 @@ FORMATS: dict[str, Callable[[Path, Answers], Base]] = {
         nemo_gym,
         pydantic_evals,
         langsmith,
+        langfuse,
+        verifiers_traces,
+        harbor,
+        swe_bench,
         run,
     )
 }

@@ -59,10 +59,14 @@ def cut(data: bytes, rng: np.random.Generator) -> bytes:
     return data[: int(rng.integers(0, len(data)))]
 
 
+def _is_json(data: bytes) -> bool:
+    return data.lstrip().startswith((b"{", b"["))
+
+
 @lru_cache(maxsize=4)
 def _between(data: bytes) -> tuple[int, ...]:
     """Return the places outside of values: between tokens of JSON, or anywhere in a table."""
-    if not data.lstrip().startswith(b"{"):
+    if not _is_json(data):
         return tuple(range(len(data)))
     places: list[int] = []
     inside = False
@@ -75,7 +79,7 @@ def _between(data: bytes) -> tuple[int, ...]:
 
 
 def _marks(data: bytes) -> bytes:
-    return STRUCTURE if data.lstrip().startswith(b"{") else CSV
+    return STRUCTURE if _is_json(data) else CSV
 
 
 @lru_cache(maxsize=4)
@@ -99,7 +103,7 @@ def add_structure(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def add_hostile(data: bytes, rng: np.random.Generator) -> bytes:
-    kinds = HOSTILE if data.lstrip().startswith(b"{") else HOSTILE[:3]
+    kinds = HOSTILE if _is_json(data) else HOSTILE[:3]
     place = _pick(_between(data), rng)
     return data[:place] + kinds[int(rng.integers(0, len(kinds)))] + data[place:]
 
@@ -130,7 +134,7 @@ OTHERS = (b"null", b"[]", b"{}", b"true", b"-1", b"1e400", b'"x"', b'[["y"]]', b
 
 def retype(data: bytes, rng: np.random.Generator) -> bytes:
     """Put a value of another type in the place of one: whatever comes of it, it is no traceback."""
-    json_text = data.lstrip().startswith(b"{")
+    json_text = _is_json(data)
     places = list((VALUE if json_text else CELL).finditer(data))
     place = places[int(rng.integers(0, len(places)))]
     other = OTHERS[int(rng.integers(0, len(OTHERS)))]
@@ -307,9 +311,10 @@ def _place(base: Base, copy: Path, file: Path, data: bytes) -> None:
     """Put a copy of the log with one file mutated where the reader looks for it."""
     if base.path.is_dir():
         shutil.rmtree(copy, ignore_errors=True)
-        copy.mkdir(parents=True)
         for other, _ in base.kinds:
-            (copy / other.name).write_bytes(data if other == file else other.read_bytes())
+            place = copy / other.relative_to(base.path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data if other == file else other.read_bytes())
         return
     copy.parent.mkdir(exist_ok=True)
     copy.write_bytes(data)

@@ -19,6 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import agent_logs
+
 QUESTIONS, PATHS = 12, 4
 
 
@@ -491,6 +493,20 @@ def opentelemetry(file: Path, questions: Sequence[Asked], side: str) -> Path:
     return lines(file, rows)
 
 
+def of_an_agent(write: agent_logs.Write) -> Writer:
+    """Return the writer of the logs that have a draw of their own, of which each side gets other paths."""
+
+    def written(file: Path, questions: Sequence[Asked], side: str) -> Path:
+        del questions
+        folder = file.with_suffix("")
+        folder.mkdir()
+        # Some writers lose a path of the first and the third question.
+        whole = [(i, j) for i, j in agent_logs.paths() if i not in (0, agent_logs.FAILED[0])]
+        return write(folder, [(i, j) for i, j in whole if (j < 2) == (side == "a")])
+
+    return written
+
+
 @dataclass(frozen=True)
 class Case:
     """Two logs of one kind: ``options`` for every command, ``more`` for some; ``imported`` as runs."""
@@ -557,6 +573,10 @@ CASES: dict[str, Case] = {
     "promptfoo": Case(promptfoo, "--answer-space numeric"),
     "mlflow": Case(mlflow, "--answer-space numeric"),
     "opentelemetry": Case(opentelemetry, "--answer-space numeric"),
+    **{
+        write.__name__: Case(of_an_agent(write), "--answer-space numeric")
+        for write in (*agent_logs.WRITERS.values(), agent_logs.swe_bench)
+    },
     "run": Case(keff_jsonl("tokens", "seconds"), imported=True),
     "answer_key": Case(keff_jsonl(), more=KEYED),
     **{
