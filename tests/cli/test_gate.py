@@ -56,7 +56,7 @@ def test_truncated_paths_stop_it_and_the_line_says_what_to_change(questions: Pat
     truncated = Script(fault=lambda *_: "length")
     with (
         running(truncated) as url,
-        pytest.raises(RunError, match=r"100% .* cut off at max_tokens\. Raise --max-tokens"),
+        pytest.raises(RunError, match=r"100% .* cut off at max_tokens\. Draw longer ones with keff sample"),
     ):
         sample(questions, url)
 

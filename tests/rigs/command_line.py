@@ -7,15 +7,21 @@ own (signals, kills, locks) start one themselves.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
+import re
 import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+import typer
+
 from keff import cli
+from keff.cli import _app
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,44 @@ def keff(*arguments: object, cwd: Path | None = None, **environment: str) -> Don
         if cwd is not None:
             stack.enter_context(contextlib.chdir(cwd))
         code = _code()
-    return Done(code, _written(out), _written(err))
+    done = Done(code, _written(out), _written(err))
+    if missing := options_missing(str(arguments[0]) if arguments else "", done.stderr):
+        msg = f"{missing} is no option of the command that has to take it: {done.stderr}"
+        raise AssertionError(msg)
+    return done
+
+
+@functools.cache
+def options_of(command: str) -> frozenset[str]:
+    """Return the names of a command's options; none where there is no such command."""
+    if command not in cli.COMMANDS:
+        return frozenset()
+    group: Any = typer.main.get_command(_app.build([command]))
+    parameters = group.commands[command].params
+    return frozenset(name for one in parameters for name in (*one.opts, *one.secondary_opts)) | {"--help"}
+
+
+# In a sentence: a command, an option (of the command that it is meant for), or an end.
+_WORDS = re.compile(
+    r"\bkeff (?P<command>[a-z]+)|(?<![\w-])(?P<option>--[a-z][a-z-]+)(?: \S+ for (?P<other>[a-z]+)\b)?"
+    r"|(?:pip|hf) (?:install|download).*|[;:.)](?=\s)"
+)
+
+
+def options_missing(command: str, said: str) -> list[str]:
+    """Return the options that a command recommends and neither it nor the one named before them takes."""
+    missing = list[str]()
+    meant = command
+    for word in _WORDS.finditer(said):
+        if option := word["option"]:
+            known = options_of(word["other"] or "") or options_of(meant)
+            if known and option not in known and not said.startswith("keff: no such option"):
+                missing.append(option)
+        elif word["command"] in cli.COMMANDS:
+            meant = word["command"]
+        elif not word["command"]:
+            meant = command
+    return missing
 
 
 def _code() -> int:

@@ -52,7 +52,9 @@ def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: 
     """Return the scorer named on this command line, if it is the run's own."""
     code = None if scorer is None else UserCode.parse(scorer, "scorer")
     if code is not None and recorded is None:
-        raise UsageError(f"{run} was made without a scorer: sample into another --run folder with --scorer")
+        raise UsageError(
+            f"{run} was made without a scorer: sample into another folder with keff sample --scorer"
+        )
     if not changed or code is None:
         require_same_code(
             f"the run {run}",

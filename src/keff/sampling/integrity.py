@@ -65,7 +65,7 @@ class Integrity:
             ("identical_pairs", most.identical, "collapsed_sampling",
              f"of the pairs of longer paths of one question are identical: {cause}"),
             ("truncated", most.truncated, "truncated",
-             "of the paths were cut off at max_tokens. Raise --max-tokens"),
+             "of the paths were cut off at max_tokens. Draw longer ones with keff sample --max-tokens"),
             ("unread", most.unread, "unread",
              "of the paths hold no answer that keff finds. Look at the texts: keff read"),
             ("failed", most.failed, "failed_requests", "of the requests failed"),

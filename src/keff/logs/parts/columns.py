@@ -340,7 +340,7 @@ def _lacking(has: set[str]) -> list[str]:
 def _example(
     lacking: Sequence[str], names: Sequence[str], runs: Mapping[str, tuple[str, ...]], used: set[str]
 ) -> str:
-    """Return a --columns value that maps missing meanings to the most similar columns.
+    """Return a --columns value that maps missing meanings, and gold answers, to the most similar columns.
 
     Columns of one path each go by their stem.
     """
@@ -348,16 +348,27 @@ def _example(
     meant = [n for n in names if n and n not in used and not _is_about_runs(n) and not may_be_gold(n)]
     free = list(dict.fromkeys(stems.get(name, name) for name in meant))
     nearest = {word: _nearest(word, free) for word in lacking}
-    return ",".join(
-        f"{'text' if word == 'answer' and _form(name) in _CONVERSATIONS else word}={name}"
-        for word, name in nearest.items()
-    )
+    nearest = {
+        _MEANT.get(_form(name), word) if word == "answer" else word: name for word, name in nearest.items()
+    }
+    gold = [name for name in names if name not in used and may_be_gold(name)]
+    if {"answer", "text"} & nearest.keys() and gold:
+        nearest["gold_answer"] = gold[0]
+    return ",".join(f"{word}={name}" for word, name in nearest.items())
 
 
-# Columns of whole conversations, whose last message is a completion and no ready answer.
-_CONVERSATIONS = frozenset(
-    ("messages", "conversation", "transcript", "trajectory", "chat", "history", "trace", "dialogue")
-)
+# Columns that stand where an answer is missed: whole conversations, whose last message is a completion and no
+# ready answer, and verdicts.
+_MEANT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("messages", "conversation", "transcript", "trajectory", "chat", "history", "trace", "dialogue"),
+        "text",
+    ),
+    **dict.fromkeys(
+        ("verdict", "outcome", "judgement", "judgment", "pass", "success", "solved", "resolved", "ok"),
+        "correct",
+    ),
+}
 
 
 _NUMBERING = frozenset({"id", "index", "idx", "name", "number", "no", "num", "count"})

@@ -77,7 +77,7 @@ def clear_errors(folder: File) -> Generator[None]:
                 "can be written"
             )
         elif "locked" in text:
-            hint = "another process is writing to it: wait for it, or use another --run folder"
+            hint = "another process is writing to it: wait for it, or use another folder"
         else:
             hint = f"{' '.join(text.split())} (is it a run of keff? if so, restore the folder from a copy)"
         raise StoreError(f"{folder / DATABASE}: {hint}") from error
@@ -98,7 +98,7 @@ def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
     (owner,) = database.execute("pragma application_id").fetchone()
     if tables and owner != APPLICATION_ID:
         database.close()
-        raise StoreError(f"{file} is an SQLite file of another program: use another --run folder")
+        raise StoreError(f"{file} is an SQLite file of another program: use another folder")
     if readonly:
         # What a run of an older version lacks; or all, where a full disk left a file without a table.
         dated = tables and not database.execute("pragma table_info(confidences)").fetchone()

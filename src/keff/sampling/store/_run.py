@@ -141,7 +141,7 @@ class Run(Reads):
                     check_seal(folder)
                 manifest = manifest.with_code_of(old)
             elif (folder / DATABASE).exists():
-                raise StoreError(f"{folder} has a {DATABASE} but no {RUN_FILE}: use another --run folder")
+                raise StoreError(f"{folder} has a {DATABASE} but no {RUN_FILE}: use another folder")
             with clear_errors(folder):
                 # First: it takes the seal away, and a kill before the next line leaves a folder to resume.
                 manifest.write(folder)

@@ -31,7 +31,7 @@ def check_seal(folder: File) -> None:
         if last == held:
             raise StoreError(
                 f"{folder} was changed or damaged after keff closed it: {RUN_FILE} and {DATABASE} no longer "
-                "match. Restore the folder from a copy, or sample into another --run folder. If you changed "
+                "match. Restore the folder from a copy, or sample into another folder. If you changed "
                 f"it on purpose, remove the seal from {RUN_FILE}"
             )
 
