@@ -50,6 +50,27 @@ def test_rows_that_differ_in_such_a_column_are_asked_about(tmp_path: Path, kind:
     assert (votes.n, votes.k) == (20, 3)
 
 
+@pytest.mark.parametrize("name", ["subset", "subject", "Category", "dataset name"])
+@pytest.mark.parametrize("together", [True, False])
+def test_ids_that_restart_in_each_subset_are_no_repeats(tmp_path: Path, name: str, together: bool) -> None:
+    """By rows of equal questions and gold answers, in which nothing else tells the questions apart."""
+    rows = [
+        {"id": n, "question": "Which?", "gold": "4", "answer": str(3 + (n + at) % 2), name: subset}
+        for subset in "ab"
+        for n in range(20)
+        for at in range(2)
+    ]
+    if together:
+        rows.sort(key=lambda row: row["id"])
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(LogError, match=rf"{name}[.:].*give each (question|its)"):
+        open_record(file)
+    file.write_text("".join(json.dumps(row | {"id": f"{row[name]}-{row['id']}"}) + "\n" for row in rows))
+    votes = open_record(file).ballot.votes
+    assert (votes.n, votes.k) == (40, 2)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_parts_of_a_path_are_no_paths(tmp_path: Path, name: str) -> None:
     file = written(tmp_path, "csv", name, per_path=2)

@@ -81,3 +81,5 @@ def test_letters_of_shuffled_options_are_not_pooled(tmp_path: Path) -> None:
     done = keff("join", *logs(tmp_path, shuffled=True, space="choice"), "--pool", "-o", out)
     assert done.returncode == 2 and "'q0', so their letters may mean different options" in done.stderr
     assert keff("join", *logs(tmp_path, shuffled=False, space="choice"), "--pool", "-o", out).returncode == 0
+    done = keff("join", *logs(tmp_path, shuffled=True), "--pool", "-o", tmp_path / "exact.jsonl")
+    assert done.returncode == 0 and "24 ids have another question text" in done.stderr

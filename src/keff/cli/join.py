@@ -17,7 +17,7 @@ from keff.cli._groups import LogOptions
 from keff.files import draft_of
 from keff.reading.join import align, joined_rows
 from keff.reading.open import Record, open_record
-from keff.reading.several import open_records, side_by_side
+from keff.reading.several import open_records, pool_notes, side_by_side
 from keff.reading.transfer import write_questions
 
 
@@ -49,10 +49,11 @@ def command(
 
 
 def _pool(records: Sequence[Record], out: Path, *, json: bool) -> None:
-    questions = side_by_side(records)
+    questions, notes = side_by_side(records), pool_notes(records)
+    warn_all(notes)
     write_questions(questions, records[0].info, records[0].ballot.reading, out)
     paths = sum(len(question.answers) for question in questions)
     if json:
-        print_json({"out": str(out), "n": len(questions), "paths": paths})
+        print_json({"out": str(out), "n": len(questions), "paths": paths, "warnings": notes})
         return
     note(f"{out}: {len(questions)} questions, {paths} paths")

@@ -16,6 +16,7 @@ from keff.logs.parts.tabled import PER_PATH
 from keff.reading.admit import first_paths
 from keff.reading.ballot import ballot
 from keff.reading.branches import columns_apart, with_copies_together
+from keff.reading.copies import question_notes
 from keff.reading.open import Opening, ReadLog, Record, named_part, naming, one_part, read_log, record_of_log
 from keff.reading.questions import RecordedQuestions
 from keff.records import Note
@@ -176,7 +177,13 @@ def pool_records(records: Sequence[Record], trim: int | None = None) -> Record:
     questions = side_by_side(records) if repeats else _all_questions(records)
     path = " + ".join(record.path for record in records)
     pooled = ballot(questions, first.ballot.reading, trim=trim)
+    pooled = replace(pooled, notes=(*pool_notes(records), *pooled.notes))
     return Record(path, first.info, with_copies_together(pooled))
+
+
+def pool_notes(records: Sequence[Record]) -> list[Note]:
+    """Return notes on ids under which the records ask different questions."""
+    return [*question_notes([record.path for record in records], [record.ballot for record in records])]
 
 
 def _all_questions(records: Sequence[Record]) -> list[Question]:

@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import compress, groupby, islice
 from pathlib import Path
@@ -319,7 +320,7 @@ def _questions_of_path_rows(
     # Of several templates each may state the question in its own words.
     if "slot" in layout.single or asked == layout.single["id"]:
         asked = ""
-    finer = [] if {"path", "slot"} & layout.single.keys() else _finer(first, layout)
+    finer = _named_by(SUBSETS if {"path", "slot"} & layout.single.keys() else SUBSETS | FINER, first, layout)
     attempts = Attempts.of(first, layout)
     for group in _groups(rows, head, layout):
         members = attempts.last(group)
@@ -392,12 +393,14 @@ _PARTS = (
     " criterion criteria rubric dimension aspect filter checkpoint language lang locale"
 )
 FINER = frozenset(_PARTS.split())
+# Words in the names of columns that are the same for all paths of a question: where they differ, ids restart.
+SUBSETS = frozenset(("subset", "subject", "category", "topic", "domain", "split", "dataset", "benchmark"))
 # Of their values: what is longer is what a path says.
 LONGEST_NAME = 40
 
 
-def _finer(row: Row, layout: Layout) -> list[str]:
-    """Return the columns of no known meaning that may tell parts of a path apart.
+def _named_by(words: AbstractSet[str], row: Row, layout: Layout) -> list[str]:
+    """Return the columns of no known meaning that have one of the words in their names.
 
     These hold a number or a name; an object or a long text is what a path says.
     """
@@ -405,23 +408,29 @@ def _finer(row: Row, layout: Layout) -> list[str]:
         name
         for name, value in row.items()
         if name not in layout.used
-        and is_called(name, FINER)
+        and is_called(name, words)
         and not isinstance(value, dict | list)
         and len(str(value)) <= LONGEST_NAME
     ]
 
 
 def _refuse_finer(members: list[tuple[str, Row]], finer: Sequence[str], layout: Layout) -> None:
-    """Raise LogError where rows of one id and model differ in a column that may be finer than a path."""
+    """Raise LogError where rows of one id and model differ in a column that may be finer than a path.
+
+    Where they differ in the set that a question is of, they are several questions.
+    """
     model = layout.single.get("model", "")
     for name in finer:
         first: dict[str, object] = {}
         for where, row in members:
             if first.setdefault(str(row.get(model)), row.get(name)) != row.get(name):
+                if is_called(name, SUBSETS):
+                    way = f"give each question an id of its own, such as its {name} and id together"
+                else:
+                    way = f"say which column numbers the paths of a question, such as --columns path={name}"
+                    way = f"{way}, or keep one row for each path"
                 raise LogError(
-                    f"{where}: rows of the id {row.get(layout.single['id'])!r} differ in {name}: say which "
-                    f"column numbers the paths of a question, such as --columns path={name}, or keep one row "
-                    "for each path"
+                    f"{where}: rows of the id {row.get(layout.single['id'])!r} differ in {name}: {way}"
                 )
 
 
@@ -440,16 +449,37 @@ def _groups(rows: Rows, head: Sequence[Row], layout: Layout) -> Iterator[list[tu
             groups.setdefault(name_at(where, "id", row.get(column)), []).append((where, row))
         yield from groups.values()
         return
-    seen: set[str] = set()
+    seen: dict[str, Row | None] = {}
     for name, group in groupby(rows(), key=lambda pair: name_at(pair[0], "id", pair[1].get(column))):
         members = list(group)
         if name in seen:
+            other = _told_apart(seen[name], [row for _, row in members], layout)
+            apart = f", with another {other}. If that tells questions apart, give each its own id; else"
             raise LogError(
-                f"{members[0][0]}: the id {name!r} came before: sort the rows by id, or name the column "
-                "that numbers the paths of a question (--columns path=...)"
+                f"{members[0][0]}: the id {name!r} came before{apart if other else ':'} sort the rows by id, "
+                "or name the column that numbers the paths of a question (--columns path=...)"
             )
-        seen.add(name)
+        seen[name] = members[0][1] if len(seen) < SHOWN else None
         yield members
+
+
+def _told_apart(before: Row | None, rows: Sequence[Row], layout: Layout) -> str:
+    """Return the column in which an id's rows are alike, and unlike a row that came before.
+
+    The question and the gold answer are looked at first. Empty where there is none.
+    """
+    known = [layout.single.get(word, "") for word in ("question", "gold_answer")]
+    others = [name for name in before or () if name not in layout.used]
+    return next(
+        (
+            name
+            for name in filter(None, (*known, *others))
+            if before
+            and before.get(name) != rows[0].get(name)
+            and len({str(row.get(name)) for row in rows}) == 1
+        ),
+        "",
+    )
 
 
 def _together(rows: Rows, column: str) -> bool:
