@@ -230,6 +230,21 @@ def test_calls_without_ids_are_divided_by_complete_arguments(ids: tuple[Any, Any
     assert [json.loads(call["function"]["arguments"])["city"] for call in made] == ["Paris", "Rome"]
 
 
+@pytest.mark.parametrize("cut", range(1, 8))
+@pytest.mark.parametrize("ids", [(None, None), ("a", "b")])
+def test_names_that_are_cut_are_joined_without_an_index(cut: int, ids: tuple[Any, Any]) -> None:
+    """Of two calls, each a name in two pieces and then its arguments, in pieces or none."""
+    parts, drawn = Assembler(), [("get_weather", "{}"), ("get_time", '{"zone": {"name": "UTC"}}')]
+    for call_id, (name, arguments) in zip(ids, drawn, strict=True):
+        said = [{"name": name[:cut]}, {"name": name[cut:], "arguments": ""}, {"arguments": arguments[:cut]}]
+        for place, function in enumerate([*said, {"arguments": arguments[cut:]}]):
+            call = {"function": function} | ({"id": call_id} if call_id and not place else {})
+            parts.take({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    parts.take({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    made = choices_of(parts.response())[0]["message"]["tool_calls"]  # type: ignore[index]
+    assert [(call["function"]["name"], call["function"]["arguments"]) for call in made] == drawn
+
+
 @pytest.mark.parametrize("reason", [None, "", "null", "None"])
 @pytest.mark.parametrize("usage", [None, {"prompt_tokens": 3}])
 def test_a_stream_that_just_ends_is_cut_off(reason: str | None, usage: Any) -> None:

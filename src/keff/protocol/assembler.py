@@ -87,11 +87,10 @@ class _Call:
     id: str
     told: Object = field(default_factory=Object)
 
-    @property
-    def arguments(self) -> str:
-        """The arguments so far."""
-        said = fields(self.told.get("function")).get("arguments")
-        return "".join(said) if isinstance(said, Pieces) else ""
+    def so_far(self, name: str) -> str:
+        """Return the function's name, or its arguments, so far."""
+        said = fields(self.told.get("function")).get(name)
+        return said.joined(name) if isinstance(said, Pieces) else ""
 
 
 @dataclass(slots=True)
@@ -196,7 +195,8 @@ class Assembler:
         """Return the call that a piece goes on with; None where it begins one.
 
         A new id at a used index is a new call, but for servers that give every piece of the arguments an id.
-        Without an id a name after complete arguments begins a new call.
+        Without an id a name after complete arguments begins a new call, with arguments of its own or another
+        name.
         """
         same = [call for call in calls if index is None or call.index == index]
         if call_id and (known := next((call for call in same if call.id == call_id), None)):
@@ -213,8 +213,9 @@ class Assembler:
 
     def _is_complete(self, call: _Call, said: Fields) -> bool:
         self._checks += 1
-        begins = text_of(said.get("arguments")).lstrip().startswith("{")
-        if self._checks > MOST_CHECKS or not begins or not (given := call.arguments).rstrip().endswith("}"):
+        own, given = text_of(said.get("arguments")).lstrip(), call.so_far("arguments")
+        begins = own.startswith("{") or (not own and said.get("name") != call.so_far("name"))
+        if self._checks > MOST_CHECKS or not begins or not given.rstrip().endswith("}"):
             return False
         try:
             decoded(given.encode())
