@@ -124,7 +124,7 @@ def measure(record: Record, about: About, seed: int = 0) -> AtlasEntry:
 
 def _vote(analysis: Analysis, k: int) -> Interval | None:
     """Return the accuracy of the most frequent answer of k of the recorded paths."""
-    return analysis.measured(analysis.plurality, k)
+    return analysis.curve_at(analysis.plurality, k)
 
 
 def _tokens_saved(votes: Votes, decision: Decision, today: int, seed: int) -> Interval | None:

@@ -70,7 +70,7 @@ def shares(pilots: int) -> None:
                 votes = Votes(paths.astype(int), (paths == 0).astype(int))
                 star = k_star(pooled_c(votes), 0.025, 32)
                 rule = parse_policy(f"fixed:{star}")
-                known = decide(votes, Aim(), now="32", seed=seed, beside=(rule,)).known
+                known = decide(votes, Aim(), now="32", seed=seed, beside=(rule,)).posterior
                 kept = known and Figures(known, known.specs.index(rule.spec)).kept(Aim())
                 if kept is None or kept.limits is None:
                     continue

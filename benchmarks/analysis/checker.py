@@ -146,7 +146,7 @@ class Regrets:
             for worth in WORTHS:
                 net = worth * right - paid
                 chosen = {
-                    "law": held.at(worth),
+                    "law": held.best_at(worth),
                     "measured": int(np.argmax(worth * held.mean_accuracy - held.mean_cost)),
                     "plug-in": int(np.argmax(worth * naive - held.mean_cost)),
                     **{f"always {spec}": named.index(spec) for spec in FIXED},
@@ -227,10 +227,10 @@ def false_accepts(turns: int, rng: np.random.Generator) -> None:
             passed = right | (rng.random((50, 8)) < share)
             ids = np.arange(50)
             known = Verdicts(passed, right, ids)
-            if known.judged is None:
+            if known.checker_errors is None:
                 continue
             both = (
-                TryFigures.of(known, 16, known.judged.accepts.value),
+                TryFigures.of(known, 16, known.checker_errors.accepts.value),
                 TryFigures.of(Verdicts(passed, None, ids), 16, share),
             )
             for m in (1, 4, 8, 16):

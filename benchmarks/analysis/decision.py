@@ -68,7 +68,7 @@ def by_question(votes: Votes, rules: Sequence[Policy], reference: Policy, seed: 
     seen = replay_rules(votes, rules, reference, seed=seed)
     if seen.rows.pattern is None or seen.rows.counts is None:
         return seen
-    names = ("paths", "flips", "rise", *(("loss", "right") if seen.loss is not None else ()))
+    names = ("paths", "flips", "plurality_lift", *(("loss", "right") if seen.loss is not None else ()))
     each = {name: getattr(seen, name)[seen.rows.pattern] for name in names}
     return replace(seen, rows=replace(seen.rows, counts=None), **each)
 
@@ -177,7 +177,7 @@ def ablations(
     }.items():
         yield name, posterior_of(seen, ratios, paths, changed)
     whole = posterior_of(seen, ratios, paths, prior)
-    shown = whole.shown
+    shown = whole.z_vote
     assert shown is not None
     coins = min(float(whole.population.flips[:, whole.single].mean()) / COIN_FLIPS, 1.0)
     # As if evidence were asked for without regard to the flips, and not at all.

@@ -153,8 +153,8 @@ def pilots(work: Workload, price: Prior, seed: int) -> Iterator[tuple[Asked, Del
     seen = Candidates.of(pilot, rules, FLIGHTS, REFERENCE, Aim(), PATHS, None, seed, price)
     for share, slower in product(RETAIN, BOUNDS):
         aim = Aim(retain=share, slower=slower)
-        choice = choose(seen.known, aim, seen.allowed, seen.timing)
-        told = replace(seen, choice=choice).decided(pilot, aim).decision
+        choice = choose(seen.posterior, aim, seen.allowed, seen.timing)
+        told = replace(seen, choice=choice).result(pilot, aim).decision
         change = told.change
         assert change.tokens is not None and change.p50_ratio is not None and change.p95_ratio is not None
         stated = change.tokens, change.p50_ratio, change.p95_ratio

@@ -179,7 +179,7 @@ class Pilot:
         names = ("accuracy", "cost", "single", "measured")
         arrays = {name: getattr(self.table, name)[places] for name in names}
         some = replace(self.table, plans=tuple(self.table.plans[place] for place in places), **arrays)
-        return int(places[some.at(worth)])
+        return int(places[some.best_at(worth)])
 
     def dropping(self, given_up: float = LOSS_ALLOWED) -> tuple[IntArray, float]:
         """Return the places of the plans that dropping branches leaves, and the part of the cost it spends.
@@ -276,7 +276,7 @@ def regrets(known: Known, rule: Callable[[Pilot, float], int], recorded: bool = 
 
 def at_margin(margin: float) -> Callable[[Pilot, float], int]:
     """Return the rule of worth that leaves the best single branch for so many paired errors."""
-    return lambda pilot, worth: pilot.table.at(worth, margin)
+    return lambda pilot, worth: pilot.table.best_at(worth, margin)
 
 
 def best_in_truth(pilot: Pilot, worth: float) -> int:

@@ -171,7 +171,7 @@ def print_laws(known: Known) -> None:
 
 def under(law: Law) -> Callable[[Pilot, float], int]:
     """Return the rule of worth under another prior."""
-    return lambda pilot, worth: replace(pilot.table, law=law).at(worth)
+    return lambda pilot, worth: replace(pilot.table, law=law).best_at(worth)
 
 
 def means(rows: FloatArray) -> str:

@@ -94,7 +94,7 @@ def stated(pilot: Sequence[Sequence[Path]], rule: str) -> tuple[Interval, Interv
     votes, today = Votes(np.array(answers), None, tokens=tokens, seconds=seconds), len(pilot[0])
     flights, chain, aim = [parse_policy(rule)], [parse_policy("fixed:1")], Aim()
     seen = Candidates.of(votes, chain, flights, parse_policy(f"fixed:{today}"), aim, today, None, 0)
-    told = replace(seen, choice=replace(seen.choice, rule=1)).decided(votes, aim).decision
+    told = replace(seen, choice=replace(seen.choice, rule=1)).result(votes, aim).decision
     change = told.change
     assert told.expected_tokens is not None
     assert change.p50_ratio is not None and change.p95_ratio is not None

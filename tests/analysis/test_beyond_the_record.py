@@ -29,7 +29,7 @@ def test_what_is_stated_of_a_rule_does_not_depend_on_the_cap(k: int, now: str | 
     votes = workload(60, k, rng, int(rng.choice([1, 5])))
     stated: dict[str, list[float]] = {}
     for cap in (4, 8, 32):
-        known = decide(votes, Aim(), now=now, cap=cap).known
+        known = decide(votes, Aim(), now=now, cap=cap).posterior
         assert known is not None
         for spec, loss in zip(known.specs, known.loss.tolist(), strict=True):
             stated.setdefault(spec, []).append(loss)
@@ -74,7 +74,7 @@ def test_a_rule_beyond_the_record_holds_the_simulated_truth() -> None:
         true = float(sixteen - many.correct.mean())
         for seed in range(6):
             votes = workload(80, 4, np.random.default_rng([seed, rivals]), rivals)
-            known = decide(votes, Aim(), now="16", cap=32, seed=seed).known
+            known = decide(votes, Aim(), now="16", cap=32, seed=seed).posterior
             assert known is not None
             low, high = np.quantile(known.population.loss[:, known.single], [0.025, 0.975])
             inside.append(bool(low <= true <= high))

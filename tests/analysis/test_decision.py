@@ -14,9 +14,16 @@ import pytest
 from benchmarks.places import RECORDED
 from how_many import examples
 from keff.analysis import workload
-from keff.analysis.decision import Aim, Decided, decide, reference_of
+from keff.analysis.decision import Aim, DecisionResult, decide, reference_of
 from keff.analysis.decision.chain import candidate_rules, full_spec
-from keff.analysis.decision.choose import COIN_FLIPS, NEGLIGIBLE, SHOWN, allowed_loss, choose, stated_gain
+from keff.analysis.decision.choose import (
+    COIN_FLIPS,
+    LEAST_Z_OF_VOTE,
+    NEGLIGIBLE,
+    allowed_loss,
+    choose,
+    stated_gain,
+)
 from keff.analysis.decision.outcomes import replay_rules
 from keff.analysis.decision.posterior import posterior_of
 from keff.analysis.decision.prior import generic_ratios
@@ -55,8 +62,8 @@ def random_aim(rng: np.random.Generator) -> Aim:
             return Aim(value_per_correct=1.0, cost_per_path=float(rng.choice([0.0, 0.001, 0.05])))
 
 
-def check(decided: Decided, aim: Aim) -> None:
-    decision, known, choice = decided.decision, decided.known, decided.choice
+def check(decided: DecisionResult, aim: Aim) -> None:
+    decision, known, choice = decided.decision, decided.posterior, decided.choice
     assert decision.because and "\n" not in decision.because
     if decision.verdict is None:
         assert known is None and decision.kept is None
@@ -80,7 +87,7 @@ def check(decided: Decided, aim: Aim) -> None:
         assert known.measured[rule] > 0
         assert np.maximum(-known.gain(choice.rule), 0).mean() <= max(allowed_loss(known, aim), NEGLIGIBLE)
     if decision.verdict == "ask once" and aim.asks_share:
-        assert choice.once_loses <= max(allowed_loss(known, aim), NEGLIGIBLE)
+        assert choice.regret_of_one_path <= max(allowed_loss(known, aim), NEGLIGIBLE)
     assert change.paths is not None
     assert change.paths.value == pytest.approx(decision.expected_paths.value - known.paths[-1])
     assert (decision.open is None) == (decision.settled is None) == (decision.verdict != "undecided")
@@ -102,9 +109,9 @@ def check(decided: Decided, aim: Aim) -> None:
     assert change.points.lo is not None and decision.run_change.lo <= change.points.lo
 
 
-def check_kept(decided: Decided) -> None:
+def check_kept(decided: DecisionResult) -> None:
     """The share kept is that of the stated change, ends at 1, and has no limits where the ratio has none."""
-    kept, change, known = decided.decision.kept, decided.decision.change, decided.known
+    kept, change, known = decided.decision.kept, decided.decision.change, decided.posterior
     if kept is None:
         return
     assert known is not None and known.level is not None and known.new.level is not None
@@ -356,7 +363,7 @@ def test_the_evidence_asked_for_falls_with_the_answers_that_are_at_stake() -> No
     rare = np.where(rng.random((60, 8)) < 0.94, 0, rng.integers(1, 4, (60, 8)))
     least: list[float] = []
     for answers in (coins, rare):
-        known = decide(Votes(answers, (answers == 0).astype(int)), Aim()).known
+        known = decide(Votes(answers, (answers == 0).astype(int)), Aim()).posterior
         assert known is not None
         # Nothing but the evidence of the pilot may stand against a vote, or for one path.
         gains = np.full_like(known.population.loss, 0.0)
@@ -368,8 +375,8 @@ def test_the_evidence_asked_for_falls_with_the_answers_that_are_at_stake() -> No
         assert voted == sorted(voted)  # more evidence never opens a verdict
         least.append(float(asked[voted.index(True)]))
     flips = np.mean(rare != 0)
-    assert least[0] == pytest.approx(SHOWN, abs=0.1)
-    assert least[1] == pytest.approx(SHOWN * flips / COIN_FLIPS, abs=0.15)
+    assert least[0] == pytest.approx(LEAST_Z_OF_VOTE, abs=0.1)
+    assert least[1] == pytest.approx(LEAST_Z_OF_VOTE * flips / COIN_FLIPS, abs=0.15)
 
 
 @pytest.mark.slow
@@ -377,8 +384,8 @@ def test_budgets_hold_for_new_questions_and_dollars_of_paths_are_counted() -> No
     votes = pilot(80, 8, np.random.default_rng(7))
     for budget in (1.0, 2.9, 4.0, 8.0):
         decided = decide(votes, Aim(budget=budget))
-        assert decided.known is not None and decided.choice is not None
-        drawn = decided.known.new.paths[:, decided.choice.rule]
+        assert decided.posterior is not None and decided.choice is not None
+        drawn = decided.posterior.new.paths[:, decided.choice.rule]
         assert np.quantile(drawn, 0.9) <= budget + 1e-9
 
 
@@ -389,8 +396,8 @@ def test_what_lies_beyond_the_record_is_predicted_and_wider() -> None:
     votes = Votes(answers, (answers == 0).astype(int))
     here, beyond = (decide(votes, Aim(), now=now) for now in ("8", "32"))
     assert here.decision.measured and not beyond.decision.measured
-    assert here.known is not None and beyond.known is not None
-    gain = [known.population.loss[:, known.single] for known in (here.known, beyond.known)]
+    assert here.posterior is not None and beyond.posterior is not None
+    gain = [known.population.loss[:, known.single] for known in (here.posterior, beyond.posterior)]
     assert gain[1].std() > gain[0].std()
     assert beyond.decision.reference == "fixed:32" and beyond.decision.change.points is not None
 
@@ -404,7 +411,7 @@ def test_a_share_that_no_rule_within_the_cap_keeps_is_said(retain: float | None)
     aim, said = Aim(retain=retain), "No rule within the cap keeps the"
     for cap in (None, 2):
         decided = decide(votes, aim, cap=cap)
-        decision, known = decided.decision, decided.known
+        decision, known = decided.decision, decided.posterior
         assert known is not None and decision.kept is not None
         small = np.array([parse_policy(spec).cap <= (cap or 32) for spec in known.specs])
         better = min(float(known.loss[known.single]), 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy
 
-from keff.analysis.decision import Aim, Decided, decide
+from keff.analysis.decision import Aim, DecisionResult, decide
 from keff.analysis.decision.chain import in_flight_rules
 from keff.analysis.decision.timing import SHARES, SURE_OF_TIME, Timing
 from keff.analysis.money import Tariff, complete, rates
@@ -34,7 +34,7 @@ def reasoning(n: int = 60, k: int = 8, seed: int = 1) -> Votes:
     return Votes(answers, correct, tokens=tokens)
 
 
-def part(decided: Decided) -> float:
+def part(decided: DecisionResult) -> float:
     """Tokens as a part of today's."""
     decision = decided.decision
     assert decision.expected_tokens is not None and decision.change.tokens is not None
@@ -159,7 +159,7 @@ def test_ratios_of_quantiles_by_hand() -> None:
     assert timing.within((1.0, 1.0)).tolist() == [True, False, True]
     assert timing.certainty(0, (0.5, 0.5)) == pytest.approx([1, 1])
     assert timing.certainty(1, (1.0, 2.0)) == pytest.approx([0, 1])
-    *seconds, told, _ = timing.compared(0)
+    *seconds, told, _ = timing.quantile_changes(0)
     assert seconds == [None, None]
     assert told.value == pytest.approx(0.5) and told.lo == pytest.approx(0.5, rel=0.02)
 
@@ -169,7 +169,7 @@ def test_smoothed_quantiles_are_those_of_harrell_and_davis() -> None:
     mine, today = rng.lognormal(0, 0.5, (40, 1)), rng.lognormal(0.3, 0.6, (40, 1))
     hdquantiles = scipy.stats.mstats.hdquantiles
     want = np.log(hdquantiles(mine[:, 0], SHARES) / hdquantiles(today[:, 0], SHARES))
-    assert Timing((mine, today), np.arange(40), seconds=False)._smoothed[0] == pytest.approx(want, abs=0.01)
+    assert Timing((mine, today), np.arange(40), seconds=False)._log_ratios[0] == pytest.approx(want, abs=0.01)
 
 
 def test_a_rule_that_is_never_slower_needs_no_proof_and_one_that_may_be_does() -> None:

@@ -63,7 +63,7 @@ def test_worth_leaves_the_best_single_plan_for_a_gain_beyond_its_error_only() ->
     error = noise.std(ddof=1) / np.sqrt(200)
     for gain, taken in ((0.9 * LEAST_STANDARD_ERRORS * error, 0), (1.1 * LEAST_STANDARD_ERRORS * error, 2)):
         rule = two_single(np.array([base, base - 0.3, base + noise + gain]), np.ones((3, 200)))
-        assert rule.at(1e4) == taken
+        assert rule.best_at(1e4) == taken
 
 
 @pytest.mark.parametrize("answered", [1.0, 0.8])
@@ -119,7 +119,7 @@ def test_what_was_predicted_must_pass_what_was_measured() -> None:
     for recorded, free in ((4, 0), (8, 2)):
         table = PlanTable.of(made, [recorded], np.ones((1, 400)), np.arange(400))
         assert table.measured.tolist() == [True, True, recorded == 8]
-        assert table.at(100) == 2
+        assert table.best_at(100) == 2
         for aim in (MixAim(), MixAim(retain=0.5), MixAim(budget=1.5)):
             assert choose(table, aim).taken in ((2,) if free else (0, 1))
     assert CandidatePlan("mix:a(k=3,weight=1)/b(k=8)", "mix", (1, 0), right, right).within([8, 3])
@@ -133,14 +133,16 @@ def test_the_curve_names_every_change_of_plan() -> None:
     # The dearer plan pays from 6 / .3 = 20.
     assert rule.pays_from(1) == pytest.approx(20) and rule.pays_from(0) == 0
     assert 20 <= rule.curve[1][0] <= 20.01
-    assert rule.at(19) == 0 and rule.at(21) == 1
+    assert rule.best_at(19) == 0 and rule.best_at(21) == 1
     assert two_single(rows[::-1], np.ones((2, 40)) * np.array([[1.0], [7.0]])).pays_from(1) is None
 
 
 def test_the_default_does_not_gamble() -> None:
     steady, doubtful = np.full(50, 0.8), np.tile([1.0, 0.58], 25)
     rule = two_single(np.array([steady, doubtful, steady - 0.01]), np.ones((3, 50)))
-    assert rule.gambles(1, 0) and not rule.gambles(2, 0) and not rule.gambles(0, 0)
+    assert (
+        rule.may_lose_too_much(1, 0) and not rule.may_lose_too_much(2, 0) and not rule.may_lose_too_much(0, 0)
+    )
 
 
 def test_a_budget_holds_on_new_questions_in_nine_of_ten() -> None:

@@ -45,7 +45,7 @@ def of_analysis(file: Path) -> Iterator[Figure]:
     if found.c is not None:
         yield "c", "analyze", found.c
     for k in found.majority or ():
-        share = found.measured(found.plurality, k)
+        share = found.curve_at(found.plurality, k)
         if share is not None:
             yield f"accuracy of fixed:{k}", "analyze: plurality", share
     for point in found.curve:

@@ -223,7 +223,7 @@ def test_questions_of_one_pattern_are_replayed_as_one_with_its_exact_expectation
     of_one = Draws(every.codes[:1], every.correct[:1])
     stop = run(rule, of_one).stop
     tokens = PathTokens.of(votes.take([0, 0]), votes.take([0]))
-    spent = tokens.tokens_per_question(tokens.drawn(of_one, slice(0, 1), stop), np.zeros(2, np.int64))
+    spent = tokens.tokens_per_question(tokens.mean_draws(of_one, slice(0, 1), stop), np.zeros(2, np.int64))
     assert spent == pytest.approx(np.repeat(exact.tokens[0], 2), rel=1e-6)
 
     bare = recorded_of(alike_records(tokens=False), rule)

@@ -260,7 +260,7 @@ def test_stated_times_hold_for_new_questions_before_a_server_of_known_seconds() 
             return [await ended(*question) for question in zip(answers, seconds, strict=True)]
 
         quantiles = [np.quantile(waits, (0.5, 0.95)) for waits in (on_a_clock(all_of()), seconds.max(axis=1))]
-        limits = [said.limits or (0, 0) for said in seen.compared(1)[2:]]
+        limits = [said.limits or (0, 0) for said in seen.quantile_changes(1)[2:]]
         found = quantiles[0] / quantiles[1]
         inside += [low <= part <= high for (low, high), part in zip(limits, found, strict=True)]
     # Stated are 95%: of 20 pilots fewer than 16 would be inside once in 400 such tests.

@@ -59,7 +59,7 @@ def test_items_of_equal_votes_count_by_their_weight() -> None:
 
 def test_within_the_pilot_it_is_what_was_measured() -> None:
     votes = turning(200)
-    gain, error = Forecaster(votes, [5]).unshaped(5)
+    gain, error = Forecaster(votes, [5]).free_gain(5)
     gains = plurality_at_k_items(votes)[:, 4] - plurality_at_k_items(votes)[:, 0]
     assert gain == pytest.approx(gains.mean(), abs=1e-12)
     # Sixty resamples know a standard error within a tenth.

@@ -100,7 +100,7 @@ def test_the_law_is_found_again(false_accept):
     passed = right + rng.binomial(8 - right, false_accept)
     found = TryLaw.of(passed, np.full(3000, 8), hidden=false_accept)
     for tries in (1, 8, 32):
-        mean, lo, hi = found.interval(1 - found.unsolved(32)[:, tries])
+        mean, lo, hi = found.interval(1 - found.unsolved_shares(32)[:, tries])
         assert lo - 0.01 < 1 - np.mean((1 - theta) ** tries) < hi + 0.01
         assert hi - lo < 0.12
         assert lo <= mean <= hi

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.decision import Aim, Decided
+from keff.analysis.decision import Aim, DecisionResult
 from keff.analysis.decision.figures import Figures
 from keff.analysis.results.adaptive_k import AdaptiveKAdvice, judged
 from keff.analysis.results.estimates import KStar
@@ -36,12 +36,12 @@ def rule_of(star: KStar) -> Policy:
     return parse_policy(f"fixed:{star.paper}")
 
 
-def adaptive_k(votes: Votes, star: KStar, decided: Decided, aim: Aim) -> AdaptiveKAdvice:
+def adaptive_k(votes: Votes, star: KStar, decided: DecisionResult, aim: Aim) -> AdaptiveKAdvice:
     """Return K*, what it keeps and costs, and whether to follow it, against the decision's own reference.
 
     ``decided`` has the rule beside its candidates.
     """
-    rule, known = rule_of(star), decided.known
+    rule, known = rule_of(star), decided.posterior
     figures, reference = None, parse_policy(decided.decision.reference)
     drawn, longest = float(reference.cap), max(star.paper, reference.cap)
     if known is not None:

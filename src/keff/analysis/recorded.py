@@ -213,7 +213,7 @@ class PathTokens:
         ]
         return cls(*_by_kind(patterns, slice(None))[:2], np.concatenate(tokens))
 
-    def drawn(self, draws: Draws, rows: slice, stop: IntArray) -> FloatArray:
+    def mean_draws(self, draws: Draws, rows: slice, stop: IntArray) -> FloatArray:
         """Return the mean number of draws of each path [rows, K], for stopping times [rows, R]."""
         code, kind = self.code[rows].astype(np.int64) + 1, self.kind[rows]
         (size, repeats, cap), k = draws.codes.shape, kind.shape[1]
@@ -286,7 +286,7 @@ class RecordedPaths:
     tokens: PathTokens | None = None
     rates: Rates | None = None
     crowding: Crowding = NO_CONTENTION
-    known: dict[str, PolicyOutcome] = field(default_factory=dict[str, PolicyOutcome])
+    outcomes: dict[str, PolicyOutcome] = field(default_factory=dict[str, PolicyOutcome])
     walks_now: dict[int, Walks] = field(default_factory=dict[int, Walks])
 
     @classmethod
@@ -351,8 +351,8 @@ class RecordedPaths:
 
         Where orders know no tokens or seconds, and for fixed K, they follow the mean of a question's paths.
         """
-        if policy.spec in self.known:
-            return self.known[policy.spec]
+        if policy.spec in self.outcomes:
+            return self.outcomes[policy.spec]
         outcome, fixed = self._outcome(policy), policy.spec == f"fixed:{policy.cap}"
         tokens, busy = (
             outcome.paths * each.mean(axis=1) if each is not None and (fixed or found is None) else found
@@ -362,12 +362,12 @@ class RecordedPaths:
         if self.rates is not None:
             spent = self.rates.dollars(outcome.paths, outcome.rounds, tokens, busy, outcome.rated)
         outcome = replace(outcome, tokens=tokens, busy=busy, dollars=spent)
-        return self.known.setdefault(policy.spec, outcome)
+        return self.outcomes.setdefault(policy.spec, outcome)
 
     def waits(self, policy: Policy) -> FloatArray:
         """Return the seconds to the answer along every order [n, R]."""
-        if policy.spec in self.known:
-            known = [self.known[policy.spec].wait]
+        if policy.spec in self.outcomes:
+            known = [self.outcomes[policy.spec].wait]
         else:
             known = [self._walked(policy, draws).wait for _, draws in self.orders.blocks()]
         return np.concatenate([np.asarray(wait, np.float64) for wait in known])
@@ -396,7 +396,7 @@ class RecordedPaths:
         today = self.walks_now[rows.start]
         walks = today if policy.spec == self.now.spec else self._walked(policy, draws)
         outcome = expectations(walks, draws, self.cap, today)
-        drawn = None if self.tokens is None else self.tokens.drawn(draws, rows, walks.stop)
+        drawn = None if self.tokens is None else self.tokens.mean_draws(draws, rows, walks.stop)
         return self._corrected(policy, rows, draws, walks, outcome), drawn
 
     def _walked(self, policy: Policy, draws: Draws) -> Walks:

@@ -354,7 +354,7 @@ def _on_one_scale(first: Repeats, second: Repeats) -> tuple[Repeats, Repeats]:
     if (0.0, 1.0) in (first.scale, second.scale):
         one, other = (f"{scale[0]:g} to {scale[1]:g}" for scale in (first.scale, second.scale))
         raise UsageError(f"one side has scores from {one}, the other from {other}. Bring both to one scale")
-    return first.rescaled(wider), second.rescaled(wider)
+    return first.on_scale(wider), second.on_scale(wider)
 
 
 def _contest_notes(better: Better, first: Repeats, second: Repeats) -> Iterator[Note]:

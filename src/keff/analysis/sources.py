@@ -285,7 +285,7 @@ class SourceJackknife:
         rows = [accuracy(votes) for votes in self.votes]
         return np.stack([np.pad(row, (0, self.k - row.size), "edge") for row in rows])
 
-    def widened(self, interval: Bounds, figures: Sequence[float] | FloatArray, least: float = -1.0) -> Bounds:
+    def widen(self, interval: Bounds, figures: Sequence[float] | FloatArray, least: float = -1.0) -> Bounds:
         """Return an interval with what its figure varies by over sources, by t, from each left out [S].
 
         Figures are shares, differences of shares or correlations: between ``least`` and 1.
@@ -327,10 +327,10 @@ def decision_over_sources(decision: Decision, left: SourceJackknife) -> Decision
     low = min(int(paths.value), left.k)
     part, high = paths.value - low, min(low + 1, left.k)
     rows: FloatArray = (1 - part) * curves[:, low - 1] + part * curves[:, high - 1] - curves[:, today - 1]
-    change = replace(decision.change, points=left.widened(points, rows))
+    change = replace(decision.change, points=left.widen(points, rows))
     if kept is not None and kept.lo is not None and decision.accuracy and decision.accuracy.value > 0:
         reference = max(decision.accuracy.value - points.value, 1e-9)
-        wide = left.widened(kept, rows / reference, 0.0)
+        wide = left.widen(kept, rows / reference, 0.0)
         kept = replace(
             wide, confidence=_less_sure(kept.confidence, kept.value - kept.lo, wide.value - (wide.lo or 0.0))
         )

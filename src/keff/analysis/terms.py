@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.decision import Aim, Decided
+from keff.analysis.decision import Aim, DecisionResult
 from keff.analysis.money import Pace, Rates, Tariff, bill_of, doublings, mean_of, waits_of, with_prices
 from keff.analysis.results.decision import Bill, CurvePoint, Seconds
 from keff.analysis.walks import reference_of
@@ -23,7 +23,7 @@ from keff.stats.voting.plurality import plurality_items
 def resample_paths(votes: Votes, k: int) -> Votes:
     """Return votes with k paths of each question, resampled with replacement from the recorded ones."""
     columns = np.random.default_rng(0).integers(0, votes.k, (votes.n, k))
-    return votes.picked(lambda values: np.take_along_axis(values, columns, axis=1), slots=None)
+    return votes.pick_paths(lambda values: np.take_along_axis(values, columns, axis=1), slots=None)
 
 
 @frozen
@@ -80,7 +80,7 @@ class Accounts:
             raise UsageError(f"one path costs ${each:.3g} on average: a budget of ${dollars:g} buys none")
         return replace(aim, budget=dollars / each)
 
-    def replayed(self, rules: Sequence[Policy], now: str | None, cap: int | None, seed: int) -> Workload:
+    def workload(self, rules: Sequence[Policy], now: str | None, cap: int | None, seed: int) -> Workload:
         """Return the workload of some rules within the record, on the orders of its decision."""
         reference = reference_of(now, self.votes.k)
         today = reference if reference.cap <= self.votes.k else parse_policy(f"fixed:{self.votes.k}")
@@ -95,7 +95,7 @@ class Accounts:
         if votes.seconds is None or votes.answers is None:
             return None
         if rule.cap <= votes.k:
-            return waits_of(self.replayed([rule], now, cap, seed).waits(rule), votes.cluster_ids)
+            return waits_of(self.workload([rule], now, cap, seed).waits(rule), votes.cluster_ids)
         drawn = resample_paths(votes, 2 * rule.cap)
         found = waits_of(Workload.of(drawn, [rule], rule, seed=seed).waits(rule), votes.cluster_ids)
         how = "recorded paths drawn again with replacement, cluster_bootstrap"
@@ -114,7 +114,7 @@ class Accounts:
             if votes.answers is not None
             else replace(self, votes=replace(votes, answers=np.zeros((votes.n, votes.k), np.int64)))
         )
-        work = None if votes.seconds is None else some.replayed([*rules.values()], now, cap, seed)
+        work = None if votes.seconds is None else some.workload([*rules.values()], now, cap, seed)
         return tuple(
             CurvePoint(
                 paths=k,
@@ -127,7 +127,7 @@ class Accounts:
             for k, rule in rules.items()
         )
 
-    def bill(self, decided: Decided) -> Bill | None:
+    def bill(self, decided: DecisionResult) -> Bill | None:
         """Return the bill of a decision; None without prices."""
         if self.rates is None:
             return None

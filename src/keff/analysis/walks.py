@@ -193,7 +193,7 @@ def run(policy: Policy, draws: Draws, crowding: Crowding = NO_CONTENTION, *, who
     for_one_model(policy, "a replayed record")
     if confidence_of(policy) != CONFIDENCE:
         return _walk(policy, draws, crowding, whole=whole)
-    longer = draws.until_rated
+    longer = draws.with_rating_time
     walks = _walk(policy, longer, crowding, whole=whole)
     if walks.ran is not None and longer.seconds is not None and draws.seconds is not None:
         # Of what a path ran the model's part comes first, and only that part is the model's.
@@ -249,7 +249,7 @@ def _in_flight_walks(
             "(all_seconds, all_tokens), because paths in flight end in the order of their lengths"
         )
     cap, shape = policy.cap, draws.codes.shape[:2]
-    table, arriving = draws.timed(cap, min(flight.width, crowding.slots))
+    table, arriving = draws.schedule(cap, min(flight.width, crowding.slots))
     arrival = flight.order == "arrival"
     votes = arriving if arrival else draws
     stop = flight.stops(votes).reshape(-1, cap + 1).argmax(axis=1)
@@ -288,7 +288,7 @@ def expectations(walks: Walks, draws: Draws, cap: int, today: Walks | None = Non
         tokens=_mean_spending(walks, draws, draws.tokens),
         busy=_mean_spending(walks, draws, draws.seconds),
         wait=walks.wait,
-        at_once=_seconds_in_parallel(walks, draws.until_rated if walks.rated else draws),
+        at_once=_seconds_in_parallel(walks, draws.with_rating_time if walks.rated else draws),
         as_now=None if today is None else (walks.answer == today.answer).mean(axis=1),
         flips=None if today is None else share_changed(walks, today, draws).mean(axis=1, dtype=np.float64),
         rated=walks.stop.mean(axis=1) if walks.rated else None,
@@ -336,7 +336,7 @@ def _one_by_one(policy: Policy, draws: Draws) -> Walks:
     for place in np.ndindex(shape):
         codes = draws.codes[place]
         keys = [None if code < 0 else str(code) for code in codes.tolist()]
-        scores: list[float] = [] if name is None else draws.rated(name)[place].tolist()
+        scores: list[float] = [] if name is None else draws.confidences_along(name)[place].tolist()
         for count, (n, decision) in enumerate(decisions(policy, keys, scores)):
             if isinstance(decision, Sample) and draws.seconds is not None:
                 wait[place] += draws.seconds[place][n : n + decision.m].max()

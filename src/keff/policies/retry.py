@@ -57,7 +57,7 @@ class Retry:
 
     def answered(self, draws: Draws, stop: IntArray) -> Answered:
         """Return the answer of the best rated path drawn, and its credit."""
-        rating = np.nan_to_num(draws.rated(self.confidence)[..., : self.cap], nan=0.5)
+        rating = np.nan_to_num(draws.confidences_along(self.confidence)[..., : self.cap], nan=0.5)
         drawn = np.arange(self.cap) < stop[..., None]
         # The last of equals: from the end, the first.
         last: IntArray = self.cap - 1 - np.where(drawn, rating, -np.inf)[..., ::-1].argmax(axis=2)
@@ -65,7 +65,7 @@ class Retry:
         return at_place(draws.codes, last), credit
 
     def _passed(self, draws: Draws) -> BoolArray:
-        return np.asarray(draws.rated(self.confidence)[..., : self.cap] >= 1, np.bool_)
+        return np.asarray(draws.confidences_along(self.confidence)[..., : self.cap] >= 1, np.bool_)
 
 
 @frozen

@@ -73,7 +73,7 @@ class Switch(Calibrated):
         """Return P(right) [n, R, cap] (-1: no vote), and a mask of paths good enough."""
         codes = draws.codes[..., : self.cap]
         chances: FloatArray = np.where(codes >= 0, self.chances(draws, self.spec)[..., : self.cap], -1.0)
-        rated = np.isfinite(draws.rated(self.confidence)[..., : self.cap])
+        rated = np.isfinite(draws.confidences_along(self.confidence)[..., : self.cap])
         return chances, (chances >= self.tau) & rated
 
     def ahead(self, draws: Draws) -> NDArray[Any]:

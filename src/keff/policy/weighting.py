@@ -120,7 +120,7 @@ class ConfidenceVote(Over):
     def answered(self, draws: Draws, stop: IntArray) -> Answered:
         """Return answer and credit of the weighted vote; ties (to nine digits) are split."""
         drawn = np.arange(draws.cap) < stop[..., None]
-        given = draws.rated(self.confidence)
+        given = draws.confidences_along(self.confidence)
         known = np.isfinite(given)
         logits = np.where(known, given, -np.inf) / self.temperature
         top = logits.max(axis=(1, 2), keepdims=True)  # scaled by item
@@ -189,14 +189,14 @@ class Calibrated:
     def chances(self, draws: Draws, spec: str) -> NDArray[Any]:
         """Return P(right) of each path [n, R, cap]: cross-fitted, or by the held calibration."""
         known = draws.named.get(self.confidence + CHANCE)
-        return self.held(spec).chance(draws.rated(self.confidence)) if known is None else known
+        return self.held(spec).chance(draws.confidences_along(self.confidence)) if known is None else known
 
     def weighed(self, draws: Draws, spec: str) -> Draws:
         """Return the draws with calibrated vote weights."""
         known = draws.named.get(self.confidence + WEIGHT)
         if known is None:
-            known = self.held(spec).weight(draws.rated(self.confidence)).astype(np.float32)
-        return draws.weighed(self.confidence, known)
+            known = self.held(spec).weight(draws.confidences_along(self.confidence)).astype(np.float32)
+        return draws.with_weights(self.confidence, known)
 
 
 class Bounded(Capability):
@@ -289,7 +289,7 @@ class LogOddsVote(Over, Calibrated):
         """Return whether the rule gives up after each prefix of every order [n, R, cap + 1]."""
         out = np.zeros((*draws.codes.shape[:2], self.cap + 1), np.bool_)
         if self.give_up:
-            known = (draws.codes >= 0) & np.isfinite(draws.rated(self.confidence))
+            known = (draws.codes >= 0) & np.isfinite(draws.confidences_along(self.confidence))
             sums = np.where(known, self.chances(draws, self.spec), np.float32(0)).cumsum(axis=2)
             count = known.cumsum(axis=2)
             out[..., 1:] = ((count > 1) & (sums < self.give_up * count))[..., : self.cap]

@@ -91,7 +91,7 @@ def write_mix_page(mix: MixFindings, file: Path) -> None:
     charts = drawings({"mix": {"plans": plan_rows(mix), "worths": worth_rows(mix)}}, titles=True)
     page = render(
         "mix.html.j2",
-        {"percent": percent, "points": _points, "fixed": number, "number": short, "amount": mix.amount},
+        {"percent": percent, "points": _points, "fixed": number, "number": short, "amount": mix.cost_text},
         mix=mix,
         rule=in_words(mix.advice.plan.policy),
         pairs=bar_pairs(mix),

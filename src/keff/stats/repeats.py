@@ -152,7 +152,7 @@ class Repeats:
             return replace(counted, count=count, scale=self.scale)
         return Repeats(count, mean, second, np.full(count.size, np.nan), None, False, self.scale)
 
-    def rescaled(self, scale: tuple[float, float]) -> Repeats:
+    def on_scale(self, scale: tuple[float, float]) -> Repeats:
         """Return the same scores on a wider scale."""
         wide = scale[1] - scale[0]
         by = (self.scale[1] - self.scale[0]) / wide

@@ -121,7 +121,7 @@ def any_right(repeats: Repeats, k: int) -> Interval:
     if k <= repeats.k:
         return replace(mean_share(1 - unsolved, ids), method=EXACT)
     law, left = _try_law(repeats), SampleMean.of(unsolved, ids)
-    beyond = law.unsolved(k)
+    beyond = law.unsolved_shares(k)
     ratio, _, _ = law.interval(beyond[:, k] / beyond[:, m])
     spread = law.weight @ (beyond[:, k] / beyond[:, m] - ratio) ** 2
     at = 1 - left.value * ratio

@@ -144,15 +144,15 @@ class Votes:
         """Return the votes of some items: indices (which may repeat) or a boolean mask [n]."""
         rows = np.asarray(items)
         own = {name: ids[rows] for name in ("clusters", "tries") if (ids := getattr(self, name)) is not None}
-        return self.picked(lambda values: values[rows], **own)
+        return self.pick_paths(lambda values: values[rows], **own)
 
     def paths(self, columns: ArrayLike) -> Votes:
         """Return the votes of some paths: column indices or a boolean mask [K]."""
         chosen = np.asarray(columns)
         slots = None if self.slots is None else self.slots[chosen]
-        return self.picked(lambda values: values[:, chosen], slots=slots)
+        return self.pick_paths(lambda values: values[:, chosen], slots=slots)
 
-    def picked(self, pick: Callable[[NDArray[Any]], NDArray[Any]], **others: IntArray | None) -> Votes:
+    def pick_paths(self, pick: Callable[[NDArray[Any]], NDArray[Any]], **others: IntArray | None) -> Votes:
         """Return votes with ``pick`` applied to every per-path array, and ``others`` replaced as given."""
         known = {name: values for name in PER_PATH if (values := getattr(self, name)) is not None}
         changes: dict[str, Any] = {name: pick(values) for name, values in known.items()}

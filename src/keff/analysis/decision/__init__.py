@@ -45,7 +45,7 @@ MOST_CHOSEN_ON = 3_000
 
 
 @frozen
-class Decided:
+class DecisionResult:
     """A decision with the joint posterior and the choice behind it; None where nothing could be decided.
 
     ``dollars`` are the mean of a question under the deployed policy. ``tries`` is what tries reach where a
@@ -54,7 +54,7 @@ class Decided:
 
     decision: Decision
     choice: Choice | None = None
-    known: JointPosterior | None = None
+    posterior: JointPosterior | None = None
     dollars: Interval | None = None
     confidences: tuple[ConfidenceWorth, ...] = ()
     tries: Tries | None = None
@@ -75,8 +75,8 @@ def decide(
     seed: int = 0,
     beside: Sequence[Policy] = (),
     false_accept: float | None = None,
-) -> Decided:
-    """Decide which rule to draw by, from a pilot's answers and, where known, its labels.
+) -> DecisionResult:
+    """Decide which rule to draw by, from a pilot's answers and, where posterior, its labels.
 
     ``now`` is today's policy (``reference_of``), ``cap`` the most paths of a candidate (default: the
     reference's). Rules that draw at most the recorded K are replayed; beyond, accuracy is predicted. Where
@@ -95,7 +95,7 @@ def decide(
         if verdicts.ended or votes.answers is None or agreement(votes) == 0:
             return _priced_tries(decision, tries, None if rates is None else float(rates.alone(votes).mean()))
     if why := _nothing_to_decide(votes):
-        return Decided(
+        return DecisionResult(
             Decision(None, full_spec(exact(reference).spec), why, full_spec(reference.spec)), tries=tries
         )
     most = cap or reference.cap
@@ -121,15 +121,15 @@ def decide(
     found = Candidates.of(
         votes, rules, flights, reference, aim, most, rates, seed, beyond=beyond, beside=beside
     )
-    worth = confidence_worths(paths.worth, found.known) if recorded else paths.worth
-    decided = replace(found.decided(votes, aim), confidences=worth, tries=tries)
+    worth = confidence_worths(paths.worth, found.posterior) if recorded else paths.worth
+    decided = replace(found.result(votes, aim), confidences=worth, tries=tries)
     return decided if adds_up else replace(decided, decision=_by_confidence(decided.decision))
 
 
-def _priced_tries(decision: Decision, tries: Tries | None, each: float | None) -> Decided:
+def _priced_tries(decision: Decision, tries: Tries | None, each: float | None) -> DecisionResult:
     """Return a decision on tries with its dollars, where a try costs ``each`` on average (None: unknown)."""
     if each is None or decision.expected_paths is None or decision.change.paths is None:
-        return Decided(decision, tries=tries)
+        return DecisionResult(decision, tries=tries)
     price, how = each, "tries at the mean cost of a path"
 
     def paid(made: float) -> float:
@@ -137,7 +137,7 @@ def _priced_tries(decision: Decision, tries: Tries | None, each: float | None) -
 
     dollars, saved = decision.expected_paths.mapped(paid, how), decision.change.paths.mapped(paid, how)
     change = replace(decision.change, dollars=saved)
-    return Decided(replace(decision, change=change), dollars=dollars, tries=tries)
+    return DecisionResult(replace(decision, change=change), dollars=dollars, tries=tries)
 
 
 def _by_confidence(decision: Decision) -> Decision:
@@ -161,7 +161,7 @@ class Candidates:
     ``k`` are the recorded paths: what draws more is predicted.
     """
 
-    known: JointPosterior
+    posterior: JointPosterior
     choice: Choice
     timing: Timing | None
     allowed: BoolArray
@@ -195,48 +195,48 @@ class Candidates:
         rules = [*rules, *(rule for rule in shown.values() if rule.cap <= votes.k)]
         seen = replay_rules(votes, rules, today, rates, flights=timed, cap=most, seed=seed)
         everything = (*rules, *flights, today)
-        known = posterior_of(seen, generic_ratios(everything), today.cap, prior, seed)
+        posterior = posterior_of(seen, generic_ratios(everything), today.cap, prior, seed)
         timing = seen.timing
         if beyond or today is not reference:
-            known = extend_posterior(known, votes, everything[:-1], beyond, reference, rates, seed)
+            posterior = extend_posterior(posterior, votes, everything[:-1], beyond, reference, rates, seed)
             everything = (*everything[:-1], *beyond, reference)
-            timing = None if timing is None else timing.and_beyond(len(beyond))
+            timing = None if timing is None else timing.with_unknown(len(beyond))
         allowed = np.array([rule.cap <= most and rule.spec not in shown for rule in everything])
-        return cls(known, choose(known, aim, allowed, timing), timing, allowed, votes.k)
+        return cls(posterior, choose(posterior, aim, allowed, timing), timing, allowed, votes.k)
 
     def shortlist(self, rules: Sequence[Policy]) -> list[Policy]:
         """Return the rules that may still be chosen: the choice, the cheapest in any time, and one path."""
-        places = (self.choice.rule, self.choice.cheapest, self.known.single)
-        specs = {self.known.specs[place] for place in places if place is not None}
+        places = (self.choice.rule, self.choice.cheapest, self.posterior.single)
+        specs = {self.posterior.specs[place] for place in places if place is not None}
         return [rule for rule in rules if rule.spec in specs]
 
-    def decided(self, votes: Votes, aim: Aim) -> Decided:
+    def result(self, votes: Votes, aim: Aim) -> DecisionResult:
         """Return the decision with its figures and sentences."""
-        known, choice, timing = self.known, self.choice, self.timing
-        measured = all(parse_policy(known.specs[place]).cap <= self.k for place in (choice.rule, -1))
-        figures, is_open = Figures(known, choice.rule), choice.verdict == "undecided"
+        posterior, choice, timing = self.posterior, self.choice, self.timing
+        measured = all(parse_policy(posterior.specs[place]).cap <= self.k for place in (choice.rule, -1))
+        figures, is_open = Figures(posterior, choice.rule), choice.verdict == "undecided"
         kept = figures.kept(aim)
-        needed = words.questions_needed(known)
-        within = within_aim(known, aim) & self.allowed
+        needed = words.questions_needed(posterior)
+        within = within_aim(posterior, aim) & self.allowed
         unmet = aim.asks_share and not within.any()
         rows: tuple[TimedRule, ...] = ()
         if timing is not None:
             within[[choice.rule, -1]] = True
-            rows = timed_rules(known, timing, within & timing.known)
-        cheapest = None if choice.cheapest is None else full_spec(known.specs[choice.cheapest])
+            rows = timed_rules(posterior, timing, within & timing.recorded)
+        cheapest = None if choice.cheapest is None else full_spec(posterior.specs[choice.cheapest])
         decision = Decision(
             verdict=choice.verdict,
-            policy=full_spec(known.specs[choice.rule]),
-            because=words.reason(known, choice, aim, votes, kept),
-            reference=full_spec(known.specs[figures.last]),
+            policy=full_spec(posterior.specs[choice.rule]),
+            because=words.reason(posterior, choice, aim, votes, kept),
+            reference=full_spec(posterior.specs[figures.last]),
             kept=kept,
             change=figures.change(timing if measured else None),
-            run_change=figures.one_run(),
+            run_change=figures.one_run_change(),
             accuracy=figures.accuracy(),
             expected_paths=figures.cost("paths"),
-            settled=words.early_stopping_sentence(known, choice) if is_open else None,
-            open=words.open_question_sentence(known, choice, needed, self.k) if is_open else None,
-            questions_needed=needed if known.level is not None else None,
+            settled=words.early_stopping_sentence(posterior, choice) if is_open else None,
+            open=words.open_question_sentence(posterior, choice, needed, self.k) if is_open else None,
+            questions_needed=needed if posterior.level is not None else None,
             measured=measured,
             agreement=figures.agreement(),
             expected_tokens=figures.cost("tokens"),
@@ -246,7 +246,7 @@ class Candidates:
             cheapest=next((row for row in rows if row.policy == cheapest), None),
             timed=rows,
         )
-        return Decided(decision, choice, known, figures.cost("dollars"))
+        return DecisionResult(decision, choice, posterior, figures.cost("dollars"))
 
 
 def _nothing_to_decide(votes: Votes) -> str | None:

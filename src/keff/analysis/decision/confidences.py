@@ -118,38 +118,40 @@ def _in_flight_rules(named: str, cap: int) -> list[Policy]:
     ]
 
 
-def confidence_worths(worth: Sequence[ConfidenceWorth], known: JointPosterior) -> tuple[ConfidenceWorth, ...]:
+def confidence_worths(
+    worth: Sequence[ConfidenceWorth], posterior: JointPosterior
+) -> tuple[ConfidenceWorth, ...]:
     """Return each confidence's gain in accuracy at equal cost, from the joint posterior.
 
     Against the mixture of two rules that read none with as many paths on average and the least loss.
     """
     rules: dict[str | None, list[int]] = {}
-    for place, spec in enumerate(known.specs if worth else ()):
+    for place, spec in enumerate(posterior.specs if worth else ()):
         rules.setdefault(confidence_of(parse_policy(spec)), []).append(place)
-    return tuple(_confidence_worth(found, known, rules) for found in worth)
+    return tuple(_confidence_worth(found, posterior, rules) for found in worth)
 
 
 def _confidence_worth(
-    found: ConfidenceWorth, known: JointPosterior, rules: Mapping[str | None, Sequence[int]]
+    found: ConfidenceWorth, posterior: JointPosterior, rules: Mapping[str | None, Sequence[int]]
 ) -> ConfidenceWorth:
-    if found.pays is False or found.name not in rules or known.level is None:
+    if found.pays is False or found.name not in rules or posterior.level is None:
         return found
-    means = known.population.loss.mean(axis=0)
-    gains = {place: _gain(known, place, rules[None], means) for place in rules[found.name]}
+    means = posterior.population.loss.mean(axis=0)
+    gains = {place: _gain(posterior, place, rules[None], means) for place in rules[found.name]}
     best = max(gains, key=lambda place: float(gains[place].mean()))
     gain = gains[best]
     lo, hi = np.quantile(gain, [0.025, 0.975]).tolist()
     interval = Interval(float(gain.mean()), lo, hi, "posterior, cross-fitted, at equal mean paths")
     pays = True if np.mean(gain > 0) >= PAYS else None
-    return replace(found, pays=pays, gain_at_equal_cost=interval, policy=known.specs[best])
+    return replace(found, pays=pays, gain_at_equal_cost=interval, policy=posterior.specs[best])
 
 
-def _gain(known: JointPosterior, rule: int, plain: Sequence[int], means: FloatArray) -> FloatArray:
+def _gain(posterior: JointPosterior, rule: int, plain: Sequence[int], means: FloatArray) -> FloatArray:
     """Return posterior draws [S] of a rule's accuracy minus a plain rule's at equal mean paths.
 
     ``means`` [C] are those of the losses: a mixture's is that of the means, so only the best one is made.
     """
-    loss, paths = known.population.loss, known.paths
+    loss, paths = posterior.population.loss, posterior.paths
     below = [place for place in plain if paths[place] <= paths[rule]] or [min(plain, key=paths.__getitem__)]
     alone = min(below, key=means.__getitem__)
     mixtures = [(alone, alone, 0.0)]

@@ -25,59 +25,70 @@ Quantity = Literal["paths", "tokens", "dollars"]
 class Figures:
     """Posterior figures of the rule at index ``rule``, against the reference at the last index."""
 
-    known: JointPosterior
+    posterior: JointPosterior
     rule: int
 
     @property
     def last(self) -> int:
         """The index of the reference."""
-        return len(self.known.specs) - 1
+        return len(self.posterior.specs) - 1
 
     def cost(self, name: Quantity, *, change: bool = False) -> Interval | None:
         """Return the mean of a cost per question (``change``: minus the reference's); None where unknown."""
-        values, means = getattr(self.known.new, name), getattr(self.known.population, name)
+        values, means = getattr(self.posterior.new, name), getattr(self.posterior.population, name)
         if values is None or means is None:
             return None
         drawn, expected = (each[:, self.rule] - change * each[:, self.last] for each in (values, means))
         return interval_of(float(expected.mean()), drawn, COSTS)
 
-    def dollars_apart(self) -> Interval | None:
+    def dollars_against_single_requests(self) -> Interval | None:
         """Return the dollars minus those of a reference that sends one request per path.
 
         None where that is the same bill: prompts have no price, or it draws its paths by requests anyway.
         """
-        dollars, new, known = self.cost("dollars", change=True), self.known.new, self.known.population
-        if dollars is None or new.dollars is None or new.apart is None or not np.any(new.apart > 0):
+        dollars, new, posterior = (
+            self.cost("dollars", change=True),
+            self.posterior.new,
+            self.posterior.population,
+        )
+        if (
+            dollars is None
+            or new.dollars is None
+            or new.extra_prompt_dollars is None
+            or not np.any(new.extra_prompt_dollars > 0)
+        ):
             return None
-        drawn = new.dollars[:, self.rule] - new.dollars[:, self.last] - new.apart[:, 0]
-        assert known.apart is not None
-        return interval_of(dollars.value - float(known.apart.mean()), drawn, COSTS)
+        drawn = new.dollars[:, self.rule] - new.dollars[:, self.last] - new.extra_prompt_dollars[:, 0]
+        assert posterior.extra_prompt_dollars is not None
+        return interval_of(dollars.value - float(posterior.extra_prompt_dollars.mean()), drawn, COSTS)
 
     def points(self) -> Interval | None:
         """Return the accuracy minus the reference's; None without labels."""
-        if self.known.new.level is None:
+        if self.posterior.new.level is None:
             return None
         return interval_of(
-            0.0 - float(self.known.loss[self.rule]), -self.known.new.loss[:, self.rule], POINTS
+            0.0 - float(self.posterior.loss[self.rule]), -self.posterior.new.loss[:, self.rule], POINTS
         )
 
     def accuracy(self) -> Interval | None:
         """Return the accuracy; None without labels."""
-        known = self.known
-        if known.new.level is None or known.level is None:
+        posterior = self.posterior
+        if posterior.new.level is None or posterior.level is None:
             return None
-        right = np.clip(known.new.level - known.new.loss[:, self.rule], 0.0, 1.0)
-        value = float(np.clip(known.level - known.loss[self.rule], 0.0, 1.0))
+        right = np.clip(posterior.new.level - posterior.new.loss[:, self.rule], 0.0, 1.0)
+        value = float(np.clip(posterior.level - posterior.loss[self.rule], 0.0, 1.0))
         return interval_of(value, right, POINTS)
 
     def agreement(self) -> Interval:
         """Return how often the rule gives the reference's answer."""
-        same = 1 - self.known.population.flips[:, self.rule]
+        same = 1 - self.posterior.population.flips[:, self.rule]
         return interval_of(float(same.mean()), same, "replayed and shrunk")
 
     def change(self, timing: Timing | None) -> Differences:
         """Return the changes against the reference: cost, seconds, accuracy."""
-        p50, p95, low, high = (None, None, None, None) if timing is None else timing.compared(self.rule)
+        p50, p95, low, high = (
+            (None, None, None, None) if timing is None else timing.quantile_changes(self.rule)
+        )
         return Differences(
             self.cost("paths", change=True),
             self.cost("tokens", change=True),
@@ -87,7 +98,7 @@ class Figures:
             self.points(),
             low,
             high,
-            self.dollars_apart(),
+            self.dollars_against_single_requests(),
         )
 
     def kept(self, aim: Aim) -> Kept | None:
@@ -96,32 +107,34 @@ class Figures:
         None where the reference is never right, and without labels. Without limits where its accuracy on as
         many new questions may be 0.
         """
-        known, rule = self.known, self.rule
-        if known.level is None or known.new.level is None or known.population.level is None:
+        posterior, rule = self.posterior, self.rule
+        if posterior.level is None or posterior.new.level is None or posterior.population.level is None:
             return None
-        if known.level * known.questions < 0.5:
+        if posterior.level * posterior.questions < 0.5:
             return None
-        value = min(1 - float(known.loss[rule]) / known.level, 1.0)
+        value = min(1 - float(posterior.loss[rule]) / posterior.level, 1.0)
         kept = Interval(value, None, None, POINTS)
-        if known.new.level.min() > 0:
-            share = np.minimum(1 - known.new.loss[:, rule] / known.new.level, 1.0)
+        if posterior.new.level.min() > 0:
+            share = np.minimum(1 - posterior.new.loss[:, rule] / posterior.new.level, 1.0)
             kept = interval_of(value, share, POINTS)
         # An aim by paths or money asks for no share, so there is none to be sure of.
         sure = asked = None
         if aim.asks_share:
             asked = aim.share
-            lost = known.population.loss[:, rule] - (1 - asked) * np.maximum(known.population.level, 0.0)
+            lost = posterior.population.loss[:, rule] - (1 - asked) * np.maximum(
+                posterior.population.level, 0.0
+            )
             sure = float(np.mean(lost <= 1e-12))
-        of = full_spec(known.specs[self.last])
+        of = full_spec(posterior.specs[self.last])
         return Kept(kept.value, kept.lo, kept.hi, kept.method, sure, aim.confidence, of, asked)
 
-    def one_run(self) -> Interval | None:
+    def one_run_change(self) -> Interval | None:
         """Return the accuracy change with a prediction interval for one run of each rule."""
         points = self.points()
         if points is None or points.limits is None:
             return None
         lo, hi = points.limits
-        run = 1.96 * float(self.known.run_variance[self.rule]) ** 0.5
+        run = 1.96 * float(self.posterior.run_variance[self.rule]) ** 0.5
         below, above = np.hypot(points.value - lo, run), np.hypot(hi - points.value, run)
         return replace(
             points,
@@ -132,22 +145,24 @@ class Figures:
         )
 
 
-def timed_rules(known: JointPosterior, timing: Timing, within: BoolArray) -> tuple[TimedRule, ...]:
+def timed_rules(posterior: JointPosterior, timing: Timing, within: BoolArray) -> tuple[TimedRule, ...]:
     """Return the rules ``within`` the aim [C] with their cost and time, the cheapest first.
 
     A rule is dominated where another one costs no more, and takes no longer at both quantiles.
     """
-    cost = known.cost / max(float(known.cost[-1]), 1e-12)
+    cost = posterior.cost / max(float(posterior.cost[-1]), 1e-12)
     places = np.flatnonzero(within)
     order = [int(place) for place in places[np.argsort(cost[places], kind="stable")]]
     rows: list[TimedRule] = []
     for place in order:
         p50, p95 = timing.ratios[place].tolist()
-        points = None if known.level is None else 0.0 - float(known.loss[place])
+        points = None if posterior.level is None else 0.0 - float(posterior.loss[place])
         dominated = any(row.p50 <= p50 and row.p95 <= p95 for row in rows)
         mean = float(timing.means[place])
         rows.append(
-            TimedRule(full_spec(known.specs[place]), float(cost[place]), mean, p50, p95, points, dominated)
+            TimedRule(
+                full_spec(posterior.specs[place]), float(cost[place]), mean, p50, p95, points, dominated
+            )
         )
     return tuple(rows)
 

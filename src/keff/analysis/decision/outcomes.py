@@ -27,34 +27,34 @@ CALIBRATED_BY = 3_000
 RESAMPLES = 8
 
 # What is averaged over questions, where it is known.
-COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "rise", "apart")
+COLUMNS = ("paths", "flips", "loss", "tokens", "dollars", "right", "plurality_lift", "extra_prompt_dollars")
 
 
 @frozen
 class RuleOutcomes:
     """Mean outcomes of C rules over orders of drawing, each [rows, C]; the last rule is the reference.
 
-    ``rows`` say what a row is. ``flips`` is how often the answer is not the reference's (``changed``),
+    ``rows`` say what a row is. ``flips`` is how often the answer is not the reference's (``share_changed``),
     ``loss`` the reference's accuracy minus the rule's, ``right`` [rows] the accuracy of the reference: None
-    without labels. ``rise`` [rows] is by how much the answer of all paths but one agrees more often with that
-    one than another path does: an unbiased, label-free measure of what a vote adds, 0 on average where paths
-    are fair coins. ``apart`` [rows] are the dollars that the prompts of the reference add where each of its
-    paths is a request of its own. ``orders_error`` [C] is the standard error of the mean loss that comes from
-    the orders. ``calibration_error`` [2, C] are the standard errors of the mean loss and of the mean paths
-    that come from the questions on which confidences are calibrated; 0 for rules that read none. ``timing``
-    are the times to answer of all rules, where they were looked at.
+    without labels. ``plurality_lift`` [rows] is by how much the answer of all paths but one agrees more often
+    with that one than another path does: an unbiased, label-free measure of what a vote adds, 0 on average
+    where paths are fair coins. ``extra_prompt_dollars`` [rows] are what the prompts of the reference add
+    where each of its paths is a request of its own. ``orders_error`` [C] is the standard error of the mean
+    loss that comes from the orders. ``calibration_error`` [2, C] are the standard errors of the mean loss and
+    of the mean paths that come from the questions on which confidences are calibrated; 0 for rules that read
+    none. ``timing`` are the times to answer of all rules, where they were looked at.
     """
 
     specs: tuple[str, ...]
     rows: Rows
     paths: FloatArray
     flips: FloatArray
-    rise: FloatArray
+    plurality_lift: FloatArray
     tokens: FloatArray | None = None
     dollars: FloatArray | None = None
     loss: FloatArray | None = None
     right: FloatArray | None = None
-    apart: FloatArray | None = None
+    extra_prompt_dollars: FloatArray | None = None
     orders_error: FloatArray = field(default_factory=lambda: np.zeros(1))
     calibration_error: FloatArray = field(default_factory=lambda: np.zeros((2, 1)))
     timing: Timing | None = None
@@ -104,10 +104,10 @@ def outcomes_of(replayed: Workload | RecordedPaths, rules: Sequence[Policy]) -> 
         seen["right"], seen["loss"] = today.accuracy, today.accuracy[:, None] - right
         seen["orders_error"] = np.array([*(replayed.orders_error(rule) for rule in rules[:-1]), 0.0])
     if replayed.rates is not None:
-        seen["apart"] = replayed.rates.prompts_apart(today.paths, today.rounds)
+        seen["extra_prompt_dollars"] = replayed.rates.prompts_apart(today.paths, today.rounds)
     drawn = replayed.along("votes") if isinstance(replayed, Workload) else replayed
-    rise = drawn.rows.of(_plurality_lift(drawn.orders.votes))
-    return RuleOutcomes(tuple(rule.spec for rule in rules), drawn.rows, rise=rise, **seen)
+    lift = drawn.rows.of(_plurality_lift(drawn.orders.votes))
+    return RuleOutcomes(tuple(rule.spec for rule in rules), drawn.rows, plurality_lift=lift, **seen)
 
 
 def _calibration_error(

@@ -24,7 +24,7 @@ class RuleDraws:
     """Posterior draws of mean outcomes of C rules, each [S, C]; the last rule is the reference.
 
     ``level`` [S] is the reference's accuracy (None without labels), ``loss`` that minus a rule's;
-    ``apart`` [S, 1] are the dollars that the reference's prompts add where each path is a request.
+    ``extra_prompt_dollars`` [S, 1] is what the reference's prompts add where each path is a request.
     """
 
     level: FloatArray | None
@@ -33,7 +33,7 @@ class RuleDraws:
     paths: FloatArray
     tokens: FloatArray | None
     dollars: FloatArray | None
-    apart: FloatArray | None = None
+    extra_prompt_dollars: FloatArray | None = None
 
 
 @frozen
@@ -42,8 +42,8 @@ class JointPosterior:
 
     ``population`` are draws of means over all questions like the pilot's, ``new`` those over as many new ones
     as the pilot has; row s of both belongs together. ``gain_variance`` is that of the gain of the reference
-    over one path from question to question. ``shown`` is the evidence of this pilot alone for a vote, in
-    standard errors: the measured gain plus the label-free ``rise`` of agreement, both 0 on average for fair
+    over one path from question to question. ``z_vote`` is the evidence of this pilot alone for a vote, in
+    standard errors: the measured gain plus the label-free ``plurality_lift``, both 0 on average for fair
     coins (None without labels). ``measured`` [C] is the gain of each rule over one path on these questions,
     ``gain_alone`` [2, C] its 95% interval from this pilot alone (0 without labels). ``run_variance`` [C] is
     the variance of the change of accuracy from one run of a rule and one of the reference over these
@@ -56,7 +56,7 @@ class JointPosterior:
     groups: int
     questions: int
     gain_variance: float
-    shown: float | None
+    z_vote: float | None
     measured: FloatArray
     gain_alone: FloatArray
     run_variance: FloatArray
@@ -121,7 +121,7 @@ def posterior_of(
     if cap == 2 and seen.loss is not None:
         # A vote of two is right as often as one of them but for abstentions, which this pilot counts: no
         # usual price of an answer that changes holds for it, and where none abstains nothing is left to know.
-        lost = replace(lost, drawn=first["loss"], noise=other["loss"] - seen.rows.means(seen.loss))
+        lost = replace(lost, losses=first["loss"], noise=other["loss"] - seen.rows.means(seen.loss))
         if np.abs(seen.loss).max() < 1e-9:
             lost = replace(lost, gain_alone=np.zeros_like(lost.gain_alone))
     right = first.get("right")
@@ -136,12 +136,12 @@ def posterior_of(
     new_level = None if right is None else right + (new["right"] - first["right"])[:, 0]
     return JointPosterior(
         seen.specs,
-        _draws(right, lost.drawn, flips, first),
-        _draws(new_level, lost.drawn + lost.noise, flips, new),
+        _draws(right, lost.losses, flips, first),
+        _draws(new_level, lost.losses + lost.noise, flips, new),
         groups,
         questions,
         lost.gain_variance,
-        lost.shown,
+        lost.z_vote,
         lost.measured,
         lost.gain_alone,
         _run_variance(seen),
@@ -151,7 +151,9 @@ def posterior_of(
 def _draws(
     level: FloatArray | None, loss: FloatArray, flips: FloatArray, means: dict[str, FloatArray]
 ) -> RuleDraws:
-    return RuleDraws(level, loss, flips, means["paths"], *map(means.get, ("tokens", "dollars", "apart")))
+    return RuleDraws(
+        level, loss, flips, means["paths"], *map(means.get, ("tokens", "dollars", "extra_prompt_dollars"))
+    )
 
 
 def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, prior: Prior) -> FloatArray:
@@ -166,12 +168,12 @@ def _flips(seen: RuleOutcomes, drawn: FloatArray, ratios: FloatArray, prior: Pri
 
 @frozen
 class _Losses:
-    """Posterior losses ``drawn`` [S, C], noise of new questions, and the evidence for voting."""
+    """Posterior ``losses`` [S, C], noise of new questions, and the evidence for voting."""
 
-    drawn: FloatArray
+    losses: FloatArray
     noise: FloatArray
     gain_variance: float
-    shown: float | None
+    z_vote: float | None
     measured: FloatArray
     gain_alone: FloatArray
 
@@ -193,7 +195,7 @@ def _losses(
     if seen.loss is None:
         nothing = np.zeros_like(flips)
         return _Losses(
-            law.drawn(flips, rng), nothing, prior.least_variance * once, None, nothing[0], nothing[:2]
+            law.draw_losses(flips, rng), nothing, prior.least_variance * once, None, nothing[0], nothing[:2]
         )
     measured, variance = seen.rows.means(seen.loss), first["loss"].var(axis=0)
     by_luck = np.square(seen.orders_error) + np.square(seen.calibration_error[0])
@@ -204,10 +206,10 @@ def _losses(
     extra = np.sqrt(imagined + by_luck)
     unsure = np.maximum(least, variance + by_luck)
     raw = first["loss"] + extra * centred_normals(rng)
-    loss = law.shrunk(raw, measured, unsure, flips, mean_flips, single, rng)
+    loss = law.shrink_losses(raw, measured, unsure, flips, mean_flips, single, rng)
     noise = other["loss"] - measured + extra * centred_normals(rng)
-    evidence = first["loss"][:, single] + first["rise"][:, 0]
-    shown = float(evidence.mean()) / max(float(evidence.std()), 1e-12)  # apart from rounding
+    evidence = first["loss"][:, single] + first["plurality_lift"][:, 0]
+    z_vote = float(evidence.mean()) / max(float(evidence.std()), 1e-12)  # apart from rounding
     usual = USUAL_QUESTIONS * USUAL_VARIANCE * once
     gain_variance = (float(variance[single]) * groups**2 + usual) / (groups + USUAL_QUESTIONS)
     gains = [
@@ -215,7 +217,7 @@ def _losses(
         for lost, error in zip(seen.loss.T, seen.orders_error, strict=True)
     ]
     gain_alone = np.array([gain.limits or (gain.value, gain.value) for gain in gains]).T
-    return _Losses(loss, noise, gain_variance, shown, measured[single] - measured, gain_alone)
+    return _Losses(loss, noise, gain_variance, z_vote, measured[single] - measured, gain_alone)
 
 
 def _column(seen: RuleOutcomes, name: str) -> FloatArray:

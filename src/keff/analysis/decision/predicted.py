@@ -60,7 +60,7 @@ def extend_posterior(
     # Against a reference beyond the record the changed answers of every rule are simulated.
     first = (parse_policy("fixed:1"),) if inside else tuple(rules)
     law = simulated.posterior((*first, full, *beyond), reference, replayed.level, seed)
-    above = simulated.above_recorded(outside, full, replayed.level, rng, seed)
+    above = simulated.gain_over_record(outside, full, replayed.level, rng, seed)
     places = [law.specs.index(rule.spec) for rule in outside]
     pivot = law.specs.index(replayed.specs[-1])
 
@@ -90,7 +90,7 @@ def extend_posterior(
         paths = cost(known.paths, means.paths)
         assert paths is not None
         costs = cost(known.tokens, means.tokens), cost(known.dollars, means.dollars)
-        apart = known.apart if inside else means.apart
+        apart = known.extra_prompt_dollars if inside else means.extra_prompt_dollars
         return RuleDraws(level, loss, flips, np.clip(paths, 1.0, caps), *costs, apart)
 
     loss, runs = today - accuracy, replayed.run_variance[None]
@@ -143,7 +143,7 @@ class _Simulation:
         seen = outcomes_of(paths, everything)
         return posterior_of(seen, generic_ratios(everything), longest, seed=seed, level=level)
 
-    def above_recorded(
+    def gain_over_record(
         self,
         outside: Sequence[Policy],
         full: Policy,
@@ -175,11 +175,11 @@ def _gains(votes: Votes, caps: Sequence[int], rng: np.random.Generator) -> dict[
     """
     forecaster = Forecaster(votes, caps)
     z, shaped = rng.standard_normal(DRAWS), rng.random(DRAWS) < 0.5
-    unshaped_now, now_error = forecaster.unshaped(votes.k)
+    unshaped_now, now_error = forecaster.free_gain(votes.k)
     gains: dict[int, FloatArray] = {}
     for cap, forecast in zip(caps, forecaster.forecasts(0.95), strict=True):
         error = float(np.hypot(forecast.gain_error, forecast.between))
-        free, free_error = forecaster.unshaped(cap)
+        free, free_error = forecaster.free_gain(cap)
         # What both laws share, the measured gain of the recorded paths, is no error of what lies beyond them.
         free_error = float(np.hypot(max(free_error**2 - now_error**2, 0.0) ** 0.5, error))
         gains[cap] = np.where(shaped, forecast.gain.value + error * z, free - unshaped_now + free_error * z)

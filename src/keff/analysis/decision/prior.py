@@ -137,13 +137,13 @@ class PriceLaw:
         mean = np.where(scored, 0.0, prior.mean(ratios, cap))
         return cls(mean * scale, np.where(scored, wide, prior.sd * most), wide, prior.wide_weight)
 
-    def drawn(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def draw_losses(self, flips: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return losses drawn from the prior, for the changed answers [S, C] of each draw."""
         of_wide = rng.random((DRAWS, 1)) < self.wide_weight
         z = centred_normals(rng)
         return flips * np.where(of_wide, self.wide * z, self.mean + self.sd * z)
 
-    def shrunk(
+    def shrink_losses(
         self,
         raw: FloatArray,
         measured: FloatArray,

@@ -38,11 +38,11 @@ class Timing:
     seconds: bool
 
     @property
-    def known(self) -> BoolArray:
+    def recorded(self) -> BoolArray:
         """Mask of the rules whose times are known [C]."""
         return np.array([wait is not None for wait in self.waits])
 
-    def and_beyond(self, rules: int) -> Timing:
+    def with_unknown(self, rules: int) -> Timing:
         """Return the times with so many rules beyond the record put before the reference."""
         return replace(self, waits=(*self.waits[:-1], *[None] * rules, self.waits[-1]))
 
@@ -71,7 +71,7 @@ class Timing:
         return tuple(smoothing(share, int(self.clusters.max()) + 1) for share in SHARES)
 
     @cached_property
-    def _smoothed(self) -> FloatArray:
+    def _log_ratios(self) -> FloatArray:
         """Log smoothed quantiles of each rule, minus the reference's [C, 2]."""
         middles = (STEPS[1:] + STEPS[:-1]) / 2
         weights = np.diff(self._laws).T
@@ -87,7 +87,7 @@ class Timing:
         By the smoothed quantiles, and by the plain ones that are shown.
         """
         shown = self.ratios <= np.asarray(bounds) * (1 + 1e-6)
-        return np.asarray(np.all(shown & (self._smoothed <= np.log(bounds) + TOLERANCE), axis=1))
+        return np.asarray(np.all(shown & (self._log_ratios <= np.log(bounds) + TOLERANCE), axis=1))
 
     def certainty(self, rule: int, bounds: Sequence[float]) -> FloatArray:
         """Return the probability that a rule keeps each bound [2], from resampled questions.
@@ -96,14 +96,14 @@ class Timing:
         """
         mine, today = self._of(rule), self._of(-1)
         never_slower, certain = bool(np.all(mine <= today)), np.ones(2)
-        room = np.log(bounds) + TOLERANCE - self._smoothed[rule]
+        room = np.log(bounds) + TOLERANCE - self._log_ratios[rule]
         for place, (share, bound, law) in enumerate(zip(SHARES, bounds, self._laws, strict=True)):
             if bound < 1 or not never_slower:
                 drawn = np.log(np.maximum(resampled_ratios(mine, today, share, self.clusters, law), 1e-12))
                 certain[place] = ndtr(room[place] / max(float(drawn.std()), 1e-12))
         return certain
 
-    def compared(self, rule: int) -> tuple[Interval | None, Interval | None, Interval, Interval]:
+    def quantile_changes(self, rule: int) -> tuple[Interval | None, Interval | None, Interval, Interval]:
         """Return the changes of both quantiles in seconds (None if not recorded), and their ratios.
 
         With 95% limits for as many new questions.

@@ -88,12 +88,12 @@ class Verdicts:
         """The tries that pass and are right as far as is known: all that pass, without gold answers."""
         return self.passed if self.right is None else self.passed & self.right
 
-    def hidden(self, false_accept: float) -> float:
+    def hidden_error_share(self, false_accept: float) -> float:
         """Return the share of wrong answers that pass unseen: gold answers show which of them are wrong."""
         return false_accept if self.right is None else 0.0
 
     @property
-    def judged(self) -> Errors | None:
+    def checker_errors(self) -> Errors | None:
         """The share of wrong answers that pass and of right ones that fail; None without both kinds."""
         if self.right is None or self.right.all() or not self.right.any():
             return None
@@ -119,7 +119,7 @@ class Errors(NamedTuple):
 
 def why_undecidable(verdicts: Verdicts) -> str | None:
     """Return why verdicts decide nothing, with a remedy; None where they do."""
-    passed, errors = verdicts.passed, verdicts.judged
+    passed, errors = verdicts.passed, verdicts.checker_errors
     if (units := verdicts.units) < LEAST_QUESTIONS:
         return f"{units} independent questions cannot decide: record at least {LEAST_QUESTIONS}"
     if passed.shape[1] < 2:
@@ -157,7 +157,7 @@ class Beyond(NamedTuple):
     @classmethod
     def of(cls, law: TryLaw, recorded: int, most: int, false_accept: float) -> Beyond:
         """Return it for up to ``most`` tries, by a checker that passes some wrong answers."""
-        unsolved = law.unsolved(max(most, recorded))[:, recorded:]
+        unsolved = law.unsolved_shares(max(most, recorded))[:, recorded:]
         failing, solved = fail_and_solve_chances(unsolved / unsolved[:, :1], false_accept)
         made, before = tries_made(failing), ((0, 0), (recorded, 0))
         return cls(np.pad(solved, before), np.pad(failing, before, constant_values=1), np.pad(made, before))
@@ -193,8 +193,8 @@ class TryFigures:
         passed, tried, right = verdicts.passed, verdicts.made, verdicts.solved
         n, k = passed.shape
         cost = np.ones((n, k)) if cost is None else cost
-        law = TryLaw.of(right.sum(axis=1), tried, verdicts.units, verdicts.hidden(false_accept))
-        failing, solved = fail_and_solve_chances(law.unsolved(most), false_accept)
+        law = TryLaw.of(right.sum(axis=1), tried, verdicts.units, verdicts.hidden_error_share(false_accept))
+        failing, solved = fail_and_solve_chances(law.unsolved_shares(most), false_accept)
         ids = verdicts.clusters if verdicts.units < n else None
         beyond = Beyond.of(law, k, most, false_accept)
         more_solved, still, more_made = (law.weight @ values for values in beyond)
@@ -256,7 +256,7 @@ class TryFigures:
 
     def line(self, tries: int) -> TryLine:
         """Return what at most so many tries reach."""
-        left = self.law.unsolved(tries + 1)
+        left = self.law.unsolved_shares(tries + 1)
         chance = self.expected(1 - left[:, tries + 1] / left[:, tries])
         # Of a question on which all failed, whichever law holds: a ratio of means.
         failed, still = (float(self.law.weight @ left[:, made]) for made in (tries, tries + 1))
@@ -360,7 +360,7 @@ def errors_of(verdicts: Verdicts, stated: float | None) -> tuple[Interval | None
     ``stated`` is the former where no gold answers show it. Raises UsageError for one that the record
     contradicts.
     """
-    errors = verdicts.judged
+    errors = verdicts.checker_errors
     if errors is not None:
         if stated is not None:
             line = f"these gold answers show that {errors.accepts.value:.1%} of wrong answers pass"

@@ -121,18 +121,18 @@ class PlanTable:
         return {}
 
     @cached_property
-    def alone(self) -> BoolArray:
+    def baselines(self) -> BoolArray:
         """Mask of the single-branch plans that were measured [P], the baselines of all others."""
         return self.single & self.measured
 
-    def at(self, worth: float, margin: float = LEAST_STANDARD_ERRORS) -> int:
+    def best_at(self, worth: float, margin: float = LEAST_STANDARD_ERRORS) -> int:
         """Return the index of the plan to take where one right answer is worth ``worth``.
 
         The best single branch's plan, unless V x expected accuracy - cost of others is at least ``margin``
         paired standard errors higher: then the highest of those.
         """
         net = worth * self.expected - self.expected_cost
-        best = int(np.argmax(np.where(self.alone, net, -np.inf)))
+        best = int(np.argmax(np.where(self.baselines, net, -np.inf)))
         if self.by_law is not None:
             # What a law of tries expects of plans differs by no luck of the votes.
             return int(np.argmax(net))
@@ -153,13 +153,13 @@ class PlanTable:
             *np.geomspace(first, last, math.ceil(WORTHS_PER_DECADE * math.log10(last / first))).tolist(),
         ]
         # Of plans that cost the same the more accurate one is taken, however little a right answer is worth.
-        out = [(0.0, self.at(first * EQUAL))]
+        out = [(0.0, self.best_at(first * EQUAL))]
         for low, high in pairwise(tried):
-            plan = self.at(high)
+            plan = self.best_at(high)
             if plan != out[-1][1]:
                 for _ in range(HALVINGS):
                     middle = (low + high) / 2
-                    low, high = (low, middle) if self.at(middle) == plan else (middle, high)
+                    low, high = (low, middle) if self.best_at(middle) == plan else (middle, high)
                 out.append((high, plan))
         return out
 
@@ -178,13 +178,13 @@ class PlanTable:
 
         None where a single branch's plan is cheaper and expected to be as accurate.
         """
-        if (self.better(plan) & self.alone).any():
+        if (self.better(plan) & self.baselines).any():
             return None
-        cost, cheaper = self.expected_cost, self.alone & self.cheaper(plan)
+        cost, cheaper = self.expected_cost, self.baselines & self.cheaper(plan)
         more = self.expected[plan] - self.expected[cheaper]
         return float(((cost[plan] - cost[cheaper]) / more).max(initial=0.0))
 
-    def gambles(self, plan: int, best: int) -> bool:
+    def may_lose_too_much(self, plan: int, best: int) -> bool:
         """Return whether the 90% quantile of a plan's loss against ``best`` exceeds ``MAX_LOSS_90``."""
         difference = (self.accuracy[plan] - self.accuracy[best])[None]
         error = max(errors(difference, self.ids)[0], UNSEEN / len(self.ids))
@@ -200,7 +200,9 @@ class PlanTable:
         net = stakes * max(cost[best], 1e-300) * self.expected - self.expected_cost
         held = np.flatnonzero(self.measured & (cost <= cost[best])).tolist()
         # One after the other: few are asked before one that does not gamble.
-        return next(plan for plan in sorted(held, key=lambda at: -net[at]) if not self.gambles(plan, best))
+        return next(
+            plan for plan in sorted(held, key=lambda at: -net[at]) if not self.may_lose_too_much(plan, best)
+        )
 
     def within(self, budget: float) -> BoolArray:
         """Return a mask of the plans whose mean cost is within ``budget`` with 90% probability [P]."""
@@ -256,7 +258,7 @@ def choose(table: PlanTable, aim: MixAim) -> PlanChoice:
 
 
 def _baselines(table: PlanTable) -> tuple[int, int]:
-    alone = np.flatnonzero(table.alone)
+    alone = np.flatnonzero(table.baselines)
     means, costs = table.mean_accuracy[alone], table.mean_cost[alone]
     equal = alone[means >= means.max() - EQUAL]
     best = int(equal[np.argmin(table.mean_cost[equal])])
@@ -276,7 +278,7 @@ def _chosen_place(table: PlanTable, best: int, aim: MixAim) -> int:
             )
         return int(np.argmax(np.where(within, table.expected, -1) - 1e-9 * costs / costs.max()))
     if aim.value_per_correct is not None:
-        return table.at(aim.value_per_correct)
+        return table.best_at(aim.value_per_correct)
     if aim.retain is not None:
         keeps = (table.expected >= aim.retain * table.expected[best] - EQUAL) & table.measured
         return int(np.argmin(np.where(keeps, costs, np.inf)))

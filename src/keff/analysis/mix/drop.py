@@ -96,4 +96,6 @@ def dropped_branch(pair: Aligned, costs: Costs) -> DroppedBranch:
     found = interval_mean(accuracy[0] - accuracy[1], pair.clusters)
     mean = [float(paid.mean()) for paid in costs.paths]
     name, by = pair.names
-    return DroppedBranch(name, by, pair.n, found.interval, mean[0] / max(mean[1], 1e-300), costs.spent(0))
+    return DroppedBranch(
+        name, by, pair.n, found.interval, mean[0] / max(mean[1], 1e-300), costs.record_cost(0)
+    )

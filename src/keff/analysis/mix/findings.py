@@ -163,12 +163,12 @@ class MixFindings(Finding):
     pays_back: int | None
     warnings: tuple[Note, ...]
 
-    def amount(self, value: float) -> str:
+    def cost_text(self, value: float) -> str:
         """Return a cost in words, with its unit."""
         return f"${short(value)}" if self.cost_unit == "dollars" else f"{short(value)} {self.cost_unit}"
 
     @property
-    def asked(self) -> str:
+    def branches_in_words(self) -> str:
         """Which branches to ask, in words."""
         first, *others = self.advice.plan.branches
         if not others:
@@ -179,7 +179,7 @@ class MixFindings(Finding):
 
     def line(self) -> str:
         """Return the recommendation in words: which branches to ask, and what that costs and loses."""
-        plan, advice, asked = self.advice.plan, self.advice, self.asked
+        plan, advice, asked = self.advice.plan, self.advice, self.branches_in_words
         if plan.policy == self.best_single.policy or advice.cost_ratio.value != advice.cost_ratio.value:
             return f"{asked}."
         change = round(100 * (advice.cost_ratio.value - 1))
@@ -221,13 +221,13 @@ class MixFindings(Finding):
             )
         if self.pays_from <= 0:
             return "No plan of one branch is cheaper."
-        worth = f"if a right answer is worth {self.amount(self.pays_from)} or more to you"
+        worth = f"if a right answer is worth {self.cost_text(self.pays_from)} or more to you"
         return f"It beats every cheaper plan of one branch {worth}."
 
     @property
     def pilot_line(self) -> str:
         """The sentence on the pilot's cost and when the plan has paid it back."""
-        cost = f"This pilot took {self.amount(self.pilot_cost)}"
+        cost = f"This pilot took {self.cost_text(self.pilot_cost)}"
         if self.pays_back is None:
             return f"{cost}."
         return f"{cost}. The plan saves as much in {short(self.pays_back)} questions."
@@ -299,7 +299,8 @@ class MixFindings(Finding):
         title = (
             "The best plans on this pilot. Adjusted is the accuracy that keff expects on other questions, "
             "given what votes gained on other workloads. Of the recommended plan it is also corrected for "
-            f"picking the best. Pays from is what a right answer must be worth in {self.cost_unit}, for it to pay."
+            "picking the best. Pays from is what a right answer must be worth in "
+            f"{self.cost_unit}, for it to pay."
         )
         yield "\n" + text_table([head, *plans], title)
 

@@ -54,7 +54,7 @@ class BranchOrders:
         """The length of each order."""
         return self.codes.shape[1]
 
-    def paid(self, rows: IntArray, paths: IntArray | int, rounds: IntArray | int) -> Float32Array:
+    def request_cost(self, rows: IntArray, paths: IntArray | int, rounds: IntArray | int) -> Float32Array:
         """Return the cost of the first paths of some orders, drawn in so many requests."""
         spent = self.spent[rows, paths]
         if self.asked is None:
@@ -99,7 +99,7 @@ def draw_orders(group: Aligned, costs: Costs, cap: int, rng: np.random.Generator
         codes = branch.votes.answered()
         place = _rotations(group.n, repeats, codes.shape[1], cap, rng)
         right = np.where(codes < 0, 0.0, np.take_along_axis(group.credit, np.maximum(codes, 0), axis=1))
-        cost, prompts = costs.apart(number)
+        cost, prompts = costs.path_and_prompt_costs(number)
         paid = _take_along(cost.astype(np.float32), place)
         spent = np.concatenate([np.zeros((len(paid), 1), np.float32), np.cumsum(paid, axis=1)], axis=1)
         held = _take_along(codes.astype(np.int16), place), _take_along(right.astype(np.float32), place)
@@ -174,7 +174,9 @@ class CountedPaths:
         """Return the paths of selected rows."""
         return replace(self, codes=self.codes[some], right=self.right[some])
 
-    def joined(self, codes: Int16Array, right: Float32Array, drawn: IntArray | None = None) -> CountedPaths:
+    def followed_by(
+        self, codes: Int16Array, right: Float32Array, drawn: IntArray | None = None
+    ) -> CountedPaths:
         """Return these paths followed by a stage's [M, T]: the first ``drawn`` [M] of them, or all."""
         stage = codes.shape[1]
         if drawn is not None:

@@ -34,7 +34,7 @@ class Costs:
     recorded: tuple[float, ...] = ()
     notes: tuple[Note, ...] = ()
 
-    def spent(self, branch: int) -> float:
+    def record_cost(self, branch: int) -> float:
         """Return what drawing the record of a branch cost, with prompts as billed."""
         return float(self.paths[branch].sum()) if self.rates is None else self.recorded[branch]
 
@@ -42,7 +42,7 @@ class Costs:
         """Return the cost of a replayed rule by row."""
         return np.asarray(getattr(found, self.unit))
 
-    def apart(self, branch: int) -> tuple[FloatArray, FloatArray | None]:
+    def path_and_prompt_costs(self, branch: int) -> tuple[FloatArray, FloatArray | None]:
         """Return the costs of a branch's paths without prompts [n, K_a], and those of prompts [2, n]."""
         if self.rates is None:
             return self.paths[branch], None

@@ -146,24 +146,26 @@ class CascadeState:
     def votes(self, order: BranchOrders, cap: int) -> RunningVotes:
         """Return the running vote of the undecided orders along ``cap`` paths of a branch."""
         codes, right = order.codes[self.rows, :cap], order.right[self.rows, :cap]
-        return RunningVotes.of(self.paths.joined(codes, right), cap)
+        return RunningVotes.of(self.paths.followed_by(codes, right), cap)
 
-    def ended(
+    def after_stage(
         self, order: BranchOrders, votes: RunningVotes, stage: Stage
     ) -> tuple[Reals, Reals, IntArray, BoolArray]:
         """Return credit and cost [N] after a stage, its paths, and a mask of the orders it settled."""
         at, rounds, settled = votes.walk(stage)
         credit, spent = self.credit.copy(), self.spent.copy()
         credit[self.rows] = votes.credit[np.arange(len(at)), at]
-        spent[self.rows] += order.paid(self.rows, at, rounds)
+        spent[self.rows] += order.request_cost(self.rows, at, rounds)
         return credit, spent, at, settled
 
     def after(self, order: BranchOrders, votes: RunningVotes, stage: Stage) -> CascadeState:
         """Return the state of all orders after a stage."""
-        credit, spent, at, settled = self.ended(order, votes, stage)
+        credit, spent, at, settled = self.after_stage(order, votes, stage)
         rows = self.rows[~settled]
         codes, right = order.codes[rows, : stage.cap], order.right[rows, : stage.cap]
-        return CascadeState(credit, spent, rows, self.paths.rows(~settled).joined(codes, right, at[~settled]))
+        return CascadeState(
+            credit, spent, rows, self.paths.rows(~settled).followed_by(codes, right, at[~settled])
+        )
 
 
 def singles(group: Aligned, costs: Costs, orders: Orders, seed: int = 0) -> Iterator[CandidatePlan]:
@@ -189,7 +191,7 @@ def singles(group: Aligned, costs: Costs, orders: Orders, seed: int = 0) -> Iter
                 accuracy, cost = map(replayed.rows.by_question, (found.accuracy, costs.of(found)))
                 yield CandidatePlan(spec, "single", (number,), accuracy, cost, error=error)
             else:
-                credit, spent, *_ = start.ended(order, votes, _stage(branch.name, made, 0, True))
+                credit, spent, *_ = start.after_stage(order, votes, _stage(branch.name, made, 0, True))
                 yield CandidatePlan(spec, "single", (number,), orders.means(credit), orders.means(spent))
 
 
@@ -218,7 +220,7 @@ def _second(
         last = [stage for stage in every if stage.cap <= order.cap]
         votes = before.votes(order, max(stage.cap for stage in last))
         for stage in last:
-            credit, spent, *_ = before.ended(order, votes, stage)
+            credit, spent, *_ = before.after_stage(order, votes, stage)
             spec = cascade_spec([(first.branch, first.spec), (name, stage.spec)], keep)
             yield CandidatePlan(spec, "cascade", numbers, orders.means(credit), orders.means(spent))
 
@@ -275,7 +277,7 @@ def replay_mix(policy: Mix, orders: Orders, names: Sequence[str]) -> tuple[Reals
             at = np.flatnonzero(code >= 0)
             support[at, code[at]] += share.weight / share.k
             right[at, code[at]] = credit[at]
-        spent += order.paid(np.arange(total), share.k, 1)
+        spent += order.request_cost(np.arange(total), share.k, 1)
     best = support.max(axis=1, keepdims=True)
     tied = (support >= best - TIE * support.sum(axis=1, keepdims=True)) & (best > 0)
     credit = np.where(tied, right, 0).sum(axis=1) / np.maximum(tied.sum(axis=1), 1)

@@ -167,7 +167,7 @@ class MixAnalysis:
             if orders is not None:
                 self.escalation = escalation(taken.spec, orders, group)
             elif tried is not None:
-                self.escalation = self._escalated(taken, tried)
+                self.escalation = self._escalation_of_tries(taken, tried)
 
     def _tries(self, verdicts: Sequence[Verdicts]) -> list[BranchTries]:
         """Return what tries of each branch do; UsageError for verdicts that say nothing."""
@@ -180,7 +180,7 @@ class MixAnalysis:
             out.append(BranchTries.of(own, cost, self.settings.cap, 0.0 if share is None else share.value))
         return out
 
-    def _escalated(self, plan: CandidatePlan, tried: Sequence[BranchTries]) -> Escalation:
+    def _escalation_of_tries(self, plan: CandidatePlan, tried: Sequence[BranchTries]) -> Escalation:
         """Return how often branches pass questions on, of a plan that a checker ends."""
         names = tuple(self.group.names[branch] for branch in plan.branches)
         share = self.correct[plan.branches[0]].mean(axis=1)
@@ -212,7 +212,9 @@ class MixAnalysis:
         for number, branch in enumerate(group.branches):
             if branch.votes.k > 1:
                 c[number][number] = interval_c(branch.votes).interval
-        spent = sum(map(self.costs.spent, range(len(group.branches)))) + sum(each.spent for each in dropped)
+        spent = sum(map(self.costs.record_cost, range(len(group.branches)))) + sum(
+            each.spent for each in dropped
+        )
         cost, accuracy = self.table.mean_cost, self.table.mean_accuracy
         saved = float(cost[self.choice.best] - cost[self.choice.taken])
         return MixFindings(
@@ -272,7 +274,7 @@ class MixAnalysis:
             none = Interval(float("nan"), None, None, "not corrected for the choice")
             accuracy, best, cheap = taken.accuracy, (none, none), (none, none)
             why = f"{units} independent questions are too few to choose, you need at least {FEWEST}"
-            why = _join_sentences(why, self._declined())
+            why = _join_sentences(why, self._declined_plan())
             found: tuple[MixVerdict, int | None, str] = "pilot too small", FEWEST - units, why
         else:
             claims = self.claims
@@ -300,7 +302,7 @@ class MixAnalysis:
     def _verdict(self, taken: PlanLine, best: BaselineComparison) -> tuple[MixVerdict, int | None, str]:
         tolerance = self.settings.tolerance
         by_model, by_cascade = self._savings()
-        declined = self._declined()
+        declined = self._declined_plan()
         if len(taken.branches) == 1:
             model = self.group.names[self.table.plans[self.choice.best].branches[0]]
             why = "the most accurate plan of one branch asks another model"
@@ -327,7 +329,7 @@ class MixAnalysis:
             why = "corrected for picking the best of many plans, it is neither cheaper nor more accurate"
         return "does not save", None, _join_sentences(why, split, declined)
 
-    def _declined(self) -> str:
+    def _declined_plan(self) -> str:
         """Return a sentence on a cheaper plan that is as accurate but declined, and why; empty for none."""
         table, taken = self.table, self.choice.taken
         cost, many = table.mean_cost, f"these {self.group.n:,} questions do not rule out that it is worse"

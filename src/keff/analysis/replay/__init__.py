@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keff.analysis.decision import Aim, Decided, decide
+from keff.analysis.decision import Aim, DecisionResult, decide
 from keff.analysis.money import Pace, Rates, Tariff, waits_of, with_prices
 from keff.analysis.recorded import needs_fit
 from keff.analysis.replay.compare import (
@@ -114,7 +114,7 @@ def _decide(
     The latter by the same posterior with the replayed rules in it, which are no candidates.
     """
 
-    def decided(beside: Sequence[Policy]) -> Decided:
+    def decided(beside: Sequence[Policy]) -> DecisionResult:
         now, cap, seed = settings.now, settings.cap, settings.seed
         return decide(votes, aim, now=now, cap=cap, rates=prices, seed=seed, beside=beside)
 
@@ -125,7 +125,7 @@ def _decide(
     beside = [
         rule for rule in rules if is_vectorised(rule) and not needs_fit(rule) and in_flight_of(rule) is None
     ]
-    known = decided(beside).known
+    known = decided(beside).posterior
     if known is None or known.level is None:
         return decision, {}
     kept = np.minimum(1 - known.loss / known.level, 1.0).tolist()

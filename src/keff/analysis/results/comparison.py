@@ -161,7 +161,7 @@ class Better(Result):
         return f"{100 * value:+z.1f} points" if self.scale == (0.0, 1.0) else f"{value:+.2f}"
 
     @property
-    def reach(self) -> str:
+    def limits_text(self) -> str:
         """The limits of the difference as text; empty without limits."""
         limits = self.difference.limits
         ends = (
@@ -180,7 +180,7 @@ class Better(Result):
                 f"{name} {score:{style}}" for name, score in zip(self.names, self.scores, strict=True)
             ),
             "difference": self.difference_text(self.difference.value),
-            "95% interval": self.reach or "–",
+            "95% interval": self.limits_text or "–",
             "p-value" if pairs == 1 else "p-value (Holm)": p_text(self.p_adjusted).removeprefix("= "),
             "standard deviation from repeats alone": noise.lstrip("+"),
             "chance that a second run differs as much": self.chance,

@@ -180,9 +180,9 @@ class Analysis(Finding):
     @property
     def single(self) -> Interval | None:
         """The accuracy of one path with its interval; None without gold answers."""
-        return None if self.p is None else self.measured(self.majority, 1)
+        return None if self.p is None else self.curve_at(self.majority, 1)
 
-    def measured(self, curve: Curve | None, k: int) -> Interval | None:
+    def curve_at(self, curve: Curve | None, k: int) -> Interval | None:
         """Return a point of the ``majority`` or ``plurality`` with its interval; None where unknown."""
         if curve is None or k not in curve:
             return None
@@ -291,9 +291,9 @@ def _row(analysis: Analysis, k: int) -> list[str]:
     return [
         str(k),
         _worth(analysis.c, k),
-        _short(analysis.measured(analysis.plurality, k)),
+        _short(analysis.curve_at(analysis.plurality, k)),
         _short((plurality or {}).get(k)),
-        _short(analysis.measured(analysis.majority, k)),
+        _short(analysis.curve_at(analysis.majority, k)),
         _short((majority or {}).get(k)),
     ]
 

@@ -76,7 +76,7 @@ class AnswerModel:
 
     def __init__(self, votes: Votes, k_max: int) -> None:
         right, wrong, distinct, self._kind = _distinct_counts(votes)
-        self.counts = self.pooled(vote_patterns(votes).counts[None].astype(np.float64))[0]
+        self.counts = self.pool_weights(vote_patterns(votes).counts[None].astype(np.float64))[0]
         abstained = votes.k - right - wrong
         self.k0, self.units = votes.k, votes.n_clusters
         self.likelihood = likelihood(right, wrong, distinct)
@@ -89,7 +89,7 @@ class AnswerModel:
         self._answering = _answering(abstained, self.counts, votes.k)
         self._credit = expected_credit(k_max, THETA, SCATTER).reshape(k_max + 1, -1)
 
-    def pooled(self, weights: FloatArray) -> FloatArray:
+    def pool_weights(self, weights: FloatArray) -> FloatArray:
         """Return weights [B, s] of the model's distinct counts, summed from those of patterns [B, u]."""
         size = int(self._kind.max()) + 1
         return np.array([np.bincount(self._kind, row, size) for row in weights], np.float64)
@@ -102,7 +102,7 @@ class AnswerModel:
         with
         se its standard error over the sample's items.
         """
-        weights = self.pooled(weights)
+        weights = self.pool_weights(weights)
         prior = (self._fit_theta(weights, self._g)[:, :, None] * self._g).reshape(len(weights), -1)
         under = prior @ self.flat.T
         out = np.empty((len(weights), len(ks)))

@@ -36,7 +36,7 @@ def free_gains(model: AnswerModel, k: int, weights: FloatArray) -> FloatArray:
     workload whose curve turns after the pilot (easy questions that soon gain, and others that lose slowly) is
     not of the beta's kind, and the few votes that show it are not outvoted by a shape.
     """
-    unique, step, count = model.flat, model.step(k), model.pooled(weights)
+    unique, step, count = model.flat, model.step(k), model.pool_weights(weights)
     share = count / count.sum(axis=1, keepdims=True)
     law = np.full((len(weights), unique.shape[1]), 1 / unique.shape[1])
     for _ in range(ROUNDS):
@@ -137,7 +137,7 @@ class Forecaster:
         # Resamples that hardly differ would claim certainty: the model says then how far items spread.
         return self.model.spread(k) / max(self.units - 1, 1) ** 0.5 if self.modelled.std() < 1e-3 else 0.0
 
-    def unshaped(self, k: int) -> tuple[float, float]:
+    def free_gain(self, k: int) -> tuple[float, float]:
         """Return the gain of ``k`` paths over one, and its standard error, without a parametric law.
 
         Beyond the pilot the free law (``free_gains``) stands in place of the model.

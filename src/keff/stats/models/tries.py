@@ -129,13 +129,13 @@ class TryLaw:
         weight = weight[kept] / weight[kept].sum()
         return cls(points.a[kept], points.b[kept], points.never[kept], weight, hidden)
 
-    def unsolved(self, most: int) -> FloatArray:
+    def unsolved_shares(self, most: int) -> FloatArray:
         """Return the share of questions left unsolved by 0..``most`` tries at each point [G, most + 1]."""
         return self.never[:, None] + (1 - self.never)[:, None] * _wrong(self.a, self.b, most)
 
     def next_right(self, most: int) -> FloatArray:
         """Return the chance that the next try is right after 0..``most`` wrong ones, at each point."""
-        left = self.unsolved(most + 1)
+        left = self.unsolved_shares(most + 1)
         return 1 - left[:, 1:] / left[:, :-1]
 
     def after(self, passed: int, tried: int, most: int) -> FloatArray:

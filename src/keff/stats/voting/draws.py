@@ -61,12 +61,12 @@ class Draws:
     named: Mapping[str, Float32Array] = field(default_factory=dict[str, "Float32Array"])
     weights: Float32Array | None = None
 
-    def rated(self, name: str) -> Float32Array:
+    def confidences_along(self, name: str) -> Float32Array:
         """Return the named confidence along the orders [n, R, cap]; NaN where missing."""
         values = self.confidences if name == CONFIDENCE else self.named.get(name)
         return np.full(self.codes.shape, np.nan, np.float32) if values is None else values
 
-    def weighed(self, name: str, weights: Float32Array) -> Draws:
+    def with_weights(self, name: str, weights: Float32Array) -> Draws:
         """Return the same draws with weighted votes, cached by ``name`` for the next rule."""
         known: dict[str, Draws] = vars(self).setdefault("_weighed", {})
         if name not in known:
@@ -124,7 +124,7 @@ class Draws:
         return place
 
     @cached_property
-    def until_rated(self) -> Draws:
+    def with_rating_time(self) -> Draws:
         """The same draws with the verifier's seconds added to each path's; the votes are the same."""
         spent = self.named.get(RATING_SECONDS)
         if self.seconds is None or spent is None:
@@ -138,7 +138,7 @@ class Draws:
         """Duration of each path: its seconds, else its tokens; None where neither is known."""
         return self.tokens if self.seconds is None else self.seconds
 
-    def timed(self, cap: int, width: int) -> tuple[Timetable, Draws]:
+    def schedule(self, cap: int, width: int) -> tuple[Timetable, Draws]:
         """Return the schedule of the first ``cap`` paths, ``width`` at once, and the draws as they arrive.
 
         By rows of n * R orders; the draws [n * R, 1, cap] hold codes and correctness only. Kept for the next
