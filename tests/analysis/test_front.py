@@ -87,5 +87,8 @@ def test_branches_are_mixed_as_on_the_command_line(tmp_path: Path) -> None:
     assert mixed.to_dict() == json.loads(command_line.keff("mix", *files, *options, "--json").stdout)
     with pytest.raises(keff.KeffError, match="needs prices"):
         keff.mix(*files, budget_dollars=0.1)
+    assert "--max-loss 2" in command_line.keff("mix", *files, "--tolerance", 0.02).stderr
+    with pytest.raises(keff.KeffError, match="max_loss"):
+        keff.mix(*files, tolerance=0.02)  # pyright: ignore[reportCallIssue]
     with pytest.raises(keff.KeffError):
         keff.mix(files[0])

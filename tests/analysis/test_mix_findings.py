@@ -70,6 +70,16 @@ def test_a_branch_that_is_better_and_cheaper_is_enough() -> None:
     assert "dominates" in [note.code for note in found.warnings]
 
 
+def test_a_plan_saves_where_it_surely_loses_no_more_points_than_allowed() -> None:
+    branches = group(120, 8, seed=6, p=(0.6, 0.9), tokens=(50, 1000))
+    aim = MixAim(retain=0.9)
+    for points in (1.0, 5.0, 20.0):
+        found = combine_branches(branches, MixSettings(cap=8, aim=aim, max_loss=points)).advice
+        assert found.cost_ratio.hi is not None and found.accuracy_difference.lo is not None
+        within = found.cost_ratio.hi < 1 and -100 * found.accuracy_difference.lo < points
+        assert (found.verdict == "saves") == within == (points == 20)
+
+
 def test_findings_have_the_contract() -> None:
     found = combine_branches(group(40, 8, seed=7), MixSettings(cap=8)).to_dict()
     assert {

@@ -21,7 +21,7 @@ from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.findings import MixFindings
-from keff.analysis.mix.study import TOLERANCE, MixSettings, combine_branches
+from keff.analysis.mix.study import MAX_LOSS, MixSettings, combine_branches
 from keff.analysis.results.combination import Combination
 from keff.analysis.results.comparison import Comparison, ScoreComparison
 from keff.analysis.results.estimates import Analysis
@@ -215,7 +215,7 @@ def mix(
     budget_dollars: float | None = None,
     value_per_correct: float | None = None,
     cost_per_path: float | None = None,
-    tolerance: float = TOLERANCE,
+    max_loss: float = MAX_LOSS,
     false_accept: float | None = None,
     prices: str | Path | Mapping[str, Price | Mapping[str, float]] | None = None,
     seed: int = 0,
@@ -225,17 +225,19 @@ def mix(
 
     ``cap`` is the most paths of one branch. State one aim: ``retain`` (the share of the best single
     branch's accuracy), ``budget_dollars`` per question, or ``value_per_correct`` (with ``cost_per_path``
-    if nothing else prices a path). Without an aim the plan gives up at most ``tolerance`` of accuracy, as
-    far as the questions can tell. Raises UsageError for fewer than two branches or shared questions.
+    if nothing else prices a path). Without an aim the plan gives up at most ``max_loss`` points of accuracy,
+    as far as the questions can tell. Raises UsageError for fewer than two branches or shared questions.
 
     Example: ``keff.mix("small.jsonl", "large.jsonl").advice.plan.policy``.
     """
+    if "tolerance" in how:
+        raise UsageError("tolerance is max_loss now, in points: tolerance=0.01 is max_loss=1")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
     table = None if prices is None else tariff_of(prices).prices
     if budget_dollars is not None and table is None:
         raise UsageError("a budget in dollars needs prices")
     group = align([read(source, how) for source in sources], names)
-    return combine_branches(group, MixSettings(cap, aim, table, tolerance, seed, false_accept))
+    return combine_branches(group, MixSettings(cap, aim, table, max_loss, seed, false_accept))
 
 
 def combine(

@@ -260,7 +260,14 @@ BudgetDollars = Annotated[
     float | None,
     aim_option("--budget-dollars", min=0, help="Aim: the best accuracy at this mean cost per question."),
 ]
-Tolerance = Annotated[float, Option("--tolerance", min=0, max=1, help="Accuracy that a plan may lose.")]
+MaxLoss = Annotated[
+    float,
+    Option(
+        "--max-loss", metavar="POINTS", min=0, max=100, help="A plan may lose this many points of accuracy."
+    ),
+]
+# What --max-loss was called when it took a share; in compare a tolerance is in points.
+MaxLossAsShare = Annotated[float | None, Option("--tolerance", hidden=True)]
 Branches = Annotated[
     list[Path] | None,
     branches_option(

@@ -43,7 +43,8 @@ def command(
     budget_dollars: o.BudgetDollars = None,
     value_per_correct: o.ValuePerCorrect = None,
     cost_per_path: o.CostPerPath = None,
-    tolerance: o.Tolerance = 0.01,
+    max_loss: o.MaxLoss = 1.0,
+    tolerance: o.MaxLossAsShare = None,
     false_accept: o.FalseAccept = None,
     *,
     log: LogOptions,
@@ -54,10 +55,12 @@ def command(
     json: o.Json = False,
 ) -> None:
     """Compare the branches and recommend a plan."""
+    if tolerance is not None:
+        raise UsageError(f"--tolerance is --max-loss now, in points: --max-loss {100 * tolerance:g}")
     if cap > MAX_CAP:
         raise UsageError(f"--cap can be at most {MAX_CAP}, not {cap}")
     aim = MixAim(retain, budget_dollars, value_per_correct, cost_per_path)
-    settings = MixSettings(cap, aim, read_table(prices), tolerance, seed, false_accept)
+    settings = MixSettings(cap, aim, read_table(prices), max_loss, seed, false_accept)
     opening = log.opening(trim=trim, sources=sources)
     # A folder that is no run holds those of a pilot: one of each branch.
     runs = [run for path in paths for run in logs_at(path, opening)]

@@ -325,16 +325,16 @@ class BaselineComparison:
         difference = Interval(self.difference, self.difference - half, self.difference + half, METHOD)
         return Interval(value, lo, hi, METHOD), difference
 
-    def saves(self, tolerance: float) -> bool:
-        """Return whether it costs less and is non-inferior by ``tolerance``: two one-sided tests at 5%."""
+    def saves(self, margin: float) -> bool:
+        """Return whether it costs less and is non-inferior by ``margin``: two one-sided tests at 5%."""
         cheaper = self.log_ratio + self.t * self.log_error < 0
-        return cheaper and self.difference - self.t * self.error > -tolerance
+        return cheaper and self.difference - self.t * self.error > -margin
 
-    def questions_needed(self, n: int, tolerance: float) -> int | None:
+    def questions_needed(self, n: int, margin: float) -> int | None:
         """Return how many more questions would show the saving, at these estimates; None where none would."""
-        if self.log_ratio >= 0 or self.difference <= -tolerance:
+        if self.log_ratio >= 0 or self.difference <= -margin:
             return None
-        parts = (self.log_error / -self.log_ratio, self.error / (self.difference + tolerance))
+        parts = (self.log_error / -self.log_ratio, self.error / (self.difference + margin))
         return max(math.ceil(n * (self.t * max(parts)) ** 2) - n, 1)
 
 

@@ -66,23 +66,23 @@ NO_AIM = MixAim()
 # Ends of the shares of right paths by which questions that a cascade passes on are counted.
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
-# The accuracy that may be lost in a plan that saves: one point.
-TOLERANCE = 0.01
+# Points of accuracy that a plan that saves may lose.
+MAX_LOSS = 1.0
 
 
 @frozen
 class MixSettings:
     """The user's settings for a mix.
 
-    The most paths of one branch (``cap``), the aim, prices, the accuracy that may be lost (``tolerance``)
-    and the seed of the orders and splits. ``false_accept`` is the share of wrong answers that a checker
-    passes.
+    The most paths of one branch (``cap``), the aim, prices, the points of accuracy that may be lost
+    (``max_loss``) and the seed of the orders and splits. ``false_accept`` is the share of wrong answers that
+    a checker passes.
     """
 
     cap: int = 32
     aim: MixAim = NO_AIM
     prices: Mapping[str, Price] | None = None
-    tolerance: float = TOLERANCE
+    max_loss: float = MAX_LOSS
     seed: int = 0
     false_accept: float | None = None
 
@@ -300,7 +300,8 @@ class MixAnalysis:
         return float(paid[alone] / paid[place.best]), float(paid[place.taken] / paid[alone])
 
     def _verdict(self, taken: PlanLine, best: BaselineComparison) -> tuple[MixVerdict, int | None, str]:
-        tolerance = self.settings.tolerance
+        allowed = self.settings.max_loss
+        points = f"{allowed:g} point{'s' * (allowed != 1)}"
         by_model, by_cascade = self._savings()
         declined = self._declined_plan()
         if len(taken.branches) == 1:
@@ -315,14 +316,14 @@ class MixAnalysis:
                 f"choosing the model alone cuts the cost to {by_model:.0%}, and asking several to "
                 f"{by_cascade:.0%} of that"
             )
-        if best.saves(tolerance):
-            shown = f"it costs less and loses at most {100 * tolerance:g} points, each with 95% confidence"
+        if best.saves(allowed / 100):
+            shown = f"it costs less and loses at most {points}, each with 95% confidence"
             return "saves", None, _join_sentences(shown, split, declined)
-        if needed := best.questions_needed(self.group.n, tolerance):
+        if needed := best.questions_needed(self.group.n, allowed / 100):
             why = f"about {short(needed)} more questions would show it"
             return "probably saves", needed, _join_sentences(why, split, declined)
         if best.log_ratio < 0:
-            why = f"it is cheaper, but loses more than the {100 * tolerance:g} points you allow"
+            why = f"it is cheaper, but loses more than the {points} you allow"
         elif best.difference > 0:
             why = "keff takes it for its accuracy"
         else:
