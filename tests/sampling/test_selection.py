@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sqlite3
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from benchmarks.logs.log_bases import unsealed
 from keff import plugins
 from keff.errors import StoreError, TaskError
 from keff.records import Sampling
@@ -110,3 +114,17 @@ def test_a_note_that_is_damaged_is_no_note(tmp_path: Path, note: str) -> None:
     asyncio.run(execute(job(questions(tmp_path, 30), tmp_path)))
     (tmp_path / "run" / NOTE).write_text(note)
     assert asyncio.run(execute(job(questions(tmp_path, 30), tmp_path))).kept == 60
+
+
+def test_a_damaged_question_of_a_resumed_run_is_named(tmp_path: Path) -> None:
+    task, run = questions(tmp_path, 30), tmp_path / "run"
+    asyncio.run(execute(job(task, tmp_path)))
+    unsealed(run)
+    with closing(sqlite3.connect(run / "paths.sqlite")) as database, database:
+        database.execute("update items set meta = '[{' where rowid = 7")
+    held = job(task, tmp_path, k=3).items()
+    said = rf"{re.escape(str(run))}: item '.*' is damaged .*restore"
+    with pytest.raises(StoreError, match=said):
+        list(held[5:9])
+    with pytest.raises(StoreError, match=said):
+        asyncio.run(execute(job(task, tmp_path, k=3)))

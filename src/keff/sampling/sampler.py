@@ -27,7 +27,7 @@ from keff.records import Completion, Item, Path, frozen
 from keff.sampling.orders import OnProgress, Order, Progress, advised, paths_per_slot
 from keff.sampling.selection import Selection
 from keff.sampling.store import ANSWER, OwedPaths, Run
-from keff.sampling.store.rows import SEEDS, item_of, path_seed
+from keff.sampling.store.rows import SEEDS, path_seed
 from keff.sampling.verifier import Verifier, rate_items
 from keff.task import ScoredText, Task
 
@@ -161,7 +161,7 @@ class Session:
             left = [row for row in rows if row[0] not in whole]
             owed = self.run.owed([row[0] for row in left], shares)
             for row in left:
-                item, spans = item_of(row), owed[row[0]]
+                item, spans = items.item(row), owed[row[0]]
                 self.run.begin(row)
                 self._count(1, self.order.k - sum(span.count for span in spans))
                 for span in spans:

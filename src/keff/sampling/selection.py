@@ -27,14 +27,14 @@ class Selection(Sequence[Item]):
     """A sequence of items, stored compactly and decoded on access.
 
     So a tuple in ``gold`` or ``meta`` is a list. ``key`` names what they were drawn from, where known;
-    ``is_of_the_run`` says that they were read from the run and are all of it.
+    ``folder`` is the run that they were read from, and ``is_of_the_run`` says that they are all of it.
     """
 
     is_of_the_run = False
 
-    def __init__(self, packed: Sequence[bytes], key: str | None = None) -> None:
+    def __init__(self, packed: Sequence[bytes], key: str | None = None, folder: Path | None = None) -> None:
         self._packed = packed
-        self.key = key
+        self.key, self.folder = key, folder
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> Selection:
@@ -58,8 +58,12 @@ class Selection(Sequence[Item]):
     def __getitem__(self, index: int | slice) -> Item | Selection:
         """Return one item, or a part of them."""
         if isinstance(index, slice):
-            return Selection(self._packed[index])
-        return _unpack(self._packed[index])
+            return Selection(self._packed[index], folder=self.folder)
+        return self.item(_row(self._packed[index]))
+
+    def item(self, row: ItemRow) -> Item:
+        """Return the item of a row; raises StoreError for a damaged one."""
+        return item_of(row, self.folder)
 
     def parts(self, size: int) -> Iterator[list[ItemRow]]:
         """Yield the items as rows, ``size`` at a time."""
@@ -73,11 +77,11 @@ class Remembered(Selection):
     is_of_the_run = True
 
     def __init__(self, folder: Path, size: int, key: str) -> None:
-        self._folder, self._size, self.key = folder, size, key
+        self.folder, self._size, self.key = folder, size, key
 
     @cached_property
     def _packed(self) -> Sequence[bytes]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        with Run.open(self._folder) as run:
+        with Run.open(self.folder) as run:
             return [marshal.dumps(row) for row in run.item_rows()]
 
     def __len__(self) -> int:

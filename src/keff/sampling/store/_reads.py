@@ -145,22 +145,14 @@ class Reads:
 
     def items(self) -> Iterator[Item]:
         """Yield the items in order."""
-        return map(self._item, self.item_rows())
+        return (item_of(row, self.folder) for row in self.item_rows())
 
     def item(self, item: str) -> Item:
         """Return the item of an id; raises StoreError where there is none."""
         row = next(self._rows(f"select {ITEM} from items where item = ?", (item,)), None)
         if row is None:
             raise StoreError(f"{self.folder}: there is no item {item!r}")
-        return self._item(tuple(row))
-
-    def _item(self, row: ItemRow) -> Item:
-        try:
-            return item_of(row)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise StoreError(
-                f"{self.folder}: item {row[0]!r} is damaged ({error}): restore the folder from a copy"
-            ) from None
+        return item_of(tuple(row), self.folder)
 
     def complete_ids(self, rows: Sequence[ItemRow], wanted: PathPlaces) -> set[str]:
         """Return the ids of items with every wanted path stored at its first attempt.

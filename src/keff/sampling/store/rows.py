@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import sqlite3
 from typing import cast
 
 import jiter
 
+from keff.errors import StoreError
 from keff.protocol import values
 from keff.records import Completion, FinishReason, Item, Logprobs, Message, Path, frozen, stable_hash
 from keff.task import ScoredText
@@ -58,8 +60,17 @@ def item_row(item: Item) -> ItemRow:
     )
 
 
-def item_of(row: ItemRow) -> Item:
-    """Return the item of a database row; raises ValueError or TypeError for damaged JSON."""
+def item_of(row: ItemRow, folder: pathlib.Path | None = None) -> Item:
+    """Return the item of a row; raises StoreError for one that is damaged, in the run of ``folder``."""
+    try:
+        return _item(row)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreError(
+            f"{folder}: item {row[0]!r} is damaged ({error}): restore the folder from a copy"
+        ) from None
+
+
+def _item(row: ItemRow) -> Item:
     item, kept_messages, kept_gold, space, cluster, kept_meta = row
     messages, gold, meta = _parsed(kept_messages), _parsed(kept_gold), _parsed(kept_meta)
     listed = cast("list[object]", messages) if isinstance(messages, list) else [None]
