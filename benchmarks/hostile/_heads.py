@@ -195,7 +195,7 @@ def hostile_heads(scratch: Path, inputs: int, seed: int) -> Tally:
     tally = Tally("hostile heads")
     with (
         running(Server(0.0, seed, ends=0.0)) as upstream,
-        serving(scratch / "heads", upstream.url) as gateway,
+        serving(scratch / "heads", upstream.url, "--set", "path_timeout=30") as gateway,
     ):
         asyncio.run(_attack(gateway.port, inputs, seed, tally))
         tally.check_text(f"seed {seed}, the log", gateway.log.read_text("utf-8", "replace"))
