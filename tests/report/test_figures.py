@@ -54,6 +54,12 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, byte
     }
 
 
+def test_a_renderer_that_nobody_asks_ends_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LookupError), vega.converter():
+        raise LookupError
+    assert capfd.readouterr() == ("", "")
+
+
 def texts(svg: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]+)</text>", svg)
 

@@ -47,7 +47,10 @@ def draw_beside() -> Generator[Draw]:
                 raise subprocess.CalledProcessError(process.returncode, line)
             return json.loads(printed)
 
-        yield ask
+        try:
+            yield ask
+        finally:
+            process.kill()  # of one that was asked, nothing is left
 
 
 @contextmanager
@@ -126,4 +129,5 @@ def _in_order(pdf: bytes) -> bytes:
 if __name__ == "__main__":
     # The engine starts with the first figure that it is asked for.
     vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
-    sys.stdout.write(json.dumps(draw(json.loads(sys.stdin.read() or "{}"))))
+    if asked := sys.stdin.read():
+        sys.stdout.write(json.dumps(draw(json.loads(asked))))
