@@ -181,7 +181,7 @@ SUITES: dict[str, tuple[int, Make]] = {
     "pieces of a tool call": (4_000, pieces_of_a_call),
     "choices of a reply": (4_000, choices),
     "tool calls of a message": (2_000, calls),
-    "messages of a response": (2_000, messages),
+    "messages of a response": (8_000, messages),
     "members of a usage": (8_000, usage),
 } | {
     f"{name}: {text!r} repeated": (2_000, partial(texts, name, text))

@@ -11,6 +11,7 @@ left out that chat can say (``chat_request``), and its answer goes back (``respo
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import cast
 
 from keff.errors import EngineError
@@ -54,18 +55,8 @@ def choice_of(response: Fields) -> Object:
     status = str(response.get("status") or "completed").lower()
     if not isinstance(response.get("output"), list) or status == "failed":
         raise EngineError("the server's answer is not a response: it has no output")
-    message: Object = {"role": "assistant", "content": ""}
-    logprobs: list[Object] = []
     items = entries(response["output"])
-    for item in items:
-        kind = item.get("type")
-        if kind == "reasoning" or item.get("phase") == "commentary":
-            thought = text_of(item.get("content"), thoughts=True) or text_of(item.get("summary"))
-            message["reasoning_content"] = text_of(message.get("reasoning_content")) + thought
-        elif kind == "message":
-            _add_message(message, logprobs, item)
-    if calls := [_call(item) for item in items if item.get("type") == "function_call"]:
-        message["tool_calls"] = calls
+    message, logprobs = _message(items)
     choice: Object = {"index": 0, "message": message, "finish_reason": "stop"}
     if status == "completed" and any(item.get("status") == "incomplete" for item in items):
         status = "incomplete"
@@ -76,17 +67,36 @@ def choice_of(response: Fields) -> Object:
     return choice | {"logprobs": {"content": logprobs}} if logprobs else choice
 
 
-def _add_message(message: Object, logprobs: list[Object], item: Fields) -> None:
+def _message(items: Sequence[Fields]) -> tuple[Object, list[Object]]:
+    """Return the items of a response as one message of chat, and its log-probabilities."""
+    message: Object = {"role": "assistant", "content": ""}
+    texts, thoughts, logprobs = list[str](), list[str](), list[Object]()
+    for item in items:
+        kind = item.get("type")
+        if kind == "reasoning" or item.get("phase") == "commentary":
+            thoughts.append(text_of(item.get("content"), thoughts=True) or text_of(item.get("summary")))
+        elif kind == "message":
+            texts.append(_text(item, message, logprobs))
     # What one message ends with is no word with what the next begins with.
-    before = f"{message['content']}\n" if message["content"] else ""
+    message["content"] = "\n".join(filter(None, texts))
+    if thoughts:
+        message["reasoning_content"] = "".join(thoughts)
+    if calls := [_call(item) for item in items if item.get("type") == "function_call"]:
+        message["tool_calls"] = calls
+    return message, logprobs
+
+
+def _text(item: Fields, message: Object, logprobs: list[Object]) -> str:
+    """Return the text of a message; adds its refusal to ``message``, and its log-probabilities."""
     said = item.get("content")
-    message["content"] = before + (said if isinstance(said, str) else "")
+    parts: list[Object] = []
     for part in entries(said):
         if part.get("type") == "refusal":
             message["refusal"] = part.get("refusal") or "refused"
         else:
-            message["content"] = text_of(message["content"]) + text_of([part])
+            parts.append(part)
             logprobs += entries(part.get("logprobs"))
+    return said if isinstance(said, str) else text_of(parts)
 
 
 def _call(item: Fields) -> Object:
