@@ -73,6 +73,14 @@ def test_fixed_sources_are_no_part_of_the_noise(tmp_path: Path) -> None:
     trials = float(np.sum(centred**2)) / ((n - 1) * (s - 1))
     assert fixed.run_to_run_sd is not None
     assert fixed.run_to_run_sd.value == pytest.approx((trials / n) ** 0.5)
+    # One answer of each does not tell luck from how a source takes a question; two do.
+    assert "one_path_of_each_source" in {note.code for note in fixed.warnings}
+    again = right ^ (np.random.default_rng(1).random(right.shape) < 0.1)
+    twice = keff.noise(np.hstack([right, again]), slot=[*range(6)] * 2, sources="fixed")
+    luck = np.mean((right - again) ** 2) / 2
+    assert twice.run_to_run_sd is not None
+    assert twice.run_to_run_sd.value == pytest.approx((luck / n) ** 0.5)
+    assert "one_path_of_each_source" not in {note.code for note in twice.warnings}
 
 
 def test_arrays_and_frames_take_the_same_keyword() -> None:

@@ -62,7 +62,6 @@ def with_sources(found: Noise, scores: SourceScores) -> Noise:
     low, wide = found.scale[0], found.scale[1] - found.scale[0]
 
     score = stats.mean_score(stats.score_spread(scores, variance), found.clusters)
-    inside = max(variance.trials, 0.0)
     told = replace(
         found,
         score=rescale(score, wide, low),
@@ -79,7 +78,7 @@ def with_sources(found: Noise, scores: SourceScores) -> Noise:
         warnings=(*found.warnings, *_notes(scores, variance)),
     )
     if not scores.random:
-        sd = wide * (inside / scores.n) ** 0.5
+        sd = wide * (variance.luck / scores.n) ** 0.5
         most = int(np.bincount(scores.question).min())
         return replace(
             told,
@@ -225,6 +224,13 @@ def _notes(scores: SourceScores, variance: SourceVariance) -> Iterator[Note]:
             "no_variance_seen",
             f"the {' and the '.join(below)} differ less than chance alone would make them. Their variance "
             "came out below 0, so keff shows 0. That does not mean that there is none",
+        )
+    if not scores.random and variance.interaction is None:
+        yield Note(
+            "one_path_of_each_source",
+            "each source answered a question at most once, so keff cannot tell luck from how a source takes a "
+            "question: another run of these sources differs by what is shown, or less. Let each answer some "
+            "questions twice",
         )
     if scores.random and scores.size < FEW_SOURCES:
         yield Note(

@@ -140,6 +140,11 @@ class SourceVariance:
     trials: float
     interaction: float | None
 
+    @property
+    def luck(self) -> float:
+        """The variance of one more answer of a source to a question; with its interaction where not told."""
+        return max(self.trials - (self.interaction or 0.0), 0.0)
+
     def standard_error(
         self, questions: int, sources: int, trials: int = 1, *, same_questions: bool = False
     ) -> float:
@@ -148,9 +153,8 @@ class SourceVariance:
         On new questions, or over other sources and trials on the same ones. More than one trial needs
         ``interaction``.
         """
-        fixed = max(self.trials if self.interaction is None else self.interaction, 0.0)
-        luck = max(self.trials - fixed, 0.0)
-        inside = max(self.sources, 0.0) / sources + (fixed + luck / trials) / (questions * sources)
+        fixed = max(self.interaction or 0.0, 0.0)
+        inside = max(self.sources, 0.0) / sources + (fixed + self.luck / trials) / (questions * sources)
         return math.sqrt(inside + (0.0 if same_questions else max(self.questions, 0.0) / questions))
 
 
@@ -390,8 +394,9 @@ def luck_of_difference(first: SourceScores | None, second: SourceScores | None) 
         found = source_variance(side)
         if found is None:
             continue
-        trials += max(found.trials, 0.0) / (side.n * side.size)
+        trials += found.luck / side.score.size
         if side.random:
+            trials += max(found.interaction or 0.0, 0.0) / (side.n * side.size)
             added = max(found.sources, 0.0) * float(np.sum(side.weights**2))
             value += added
             freedom += added**2 / max(side.size - 1, 1)
