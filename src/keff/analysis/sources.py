@@ -228,9 +228,9 @@ def _notes(scores: SourceScores, variance: SourceVariance) -> Iterator[Note]:
     if not scores.random and variance.interaction is None:
         yield Note(
             "one_path_of_each_source",
-            "each source answered a question at most once, so keff cannot tell luck from how a source takes a "
-            "question: another run of these sources differs by what is shown, or less. Let each answer some "
-            "questions twice",
+            "each source answered a question at most once, so keff cannot tell luck from how a source takes "
+            "a question: another run of these sources differs by what is shown, or less. Let each answer "
+            "some questions twice",
         )
     if scores.random and scores.size < FEW_SOURCES:
         yield Note(

@@ -340,24 +340,37 @@ def over_sources(scores: SourceScores, each: Callable[[SourceScores], FloatArray
     return Interval(value, lo, hi, f"{METHOD}; jackknife")
 
 
-def correlation(scores: SourceScores, variance: SourceVariance, level: float = 0.95) -> Interval:
+def correlation(scores: SourceScores, variance: SourceVariance) -> Interval:
     """Return the correlation of two sources' answers to a question: sigma_q^2 over the whole variance.
 
-    Limits on Fisher's scale: those over questions of repeats, and a jackknife over sources.
+    95% limits on Fisher's scale. Over questions those of repeats; over sources the jackknife, of which the
+    product of two halves of the questions is taken: their luck is independent, so it is not counted twice.
     """
-    value = _share_of_questions(variance)
-    around = icc_interval(scores.repeats())
-    if around is None or around.limits is None or scores.size < 3 or not -1 < value < 1:
-        return Interval(value, None, None, "too few sources")
+    value, too_few = _share_of_questions(variance), "too few sources"
+    around, units = icc_interval(scores.repeats()), int(scores.ids.max()) + 1
+    if around is None or around.limits is None or min(scores.size, units) < 3 or not -1 < value < 1:
+        return Interval(value, None, None, too_few)
+    halves = [scores.take(np.flatnonzero(scores.ids % 2 == side)) for side in (0, 1)]
+    moved = [_moved_by_source(half) for half in halves]
+    # Of each source, how far it moves z in one half times that in the other.
+    of_sources = (scores.size - 1) * float(np.mean(moved[0] * moved[-1]))
+    if not math.isfinite(of_sources):
+        return Interval(value, None, None, too_few)
     lo, hi = (math.atanh(min(max(end, -0.999), 0.999)) for end in around.limits)
-    found = [source_variance(left) for left in without_each(scores)]
-    z: FloatArray = np.array([math.atanh(_share_of_questions(each)) for each in found if each is not None])
-    if z.size < scores.size:
-        return Interval(value, None, None, "too few sources")
-    t = float(stdtrit(scores.size - 1, (1 + level) / 2))
-    half = math.hypot((hi - lo) / 2, t * math.sqrt(float(variance_left_out(z))))
+    of_questions = ((hi - lo) / 2 / float(stdtrit(units - 1, 0.975))) ** 2
+    of_sources = max(of_sources, 0.0)
+    whole = of_questions + of_sources
+    luck = of_questions**2 / max(units - 1, 1) + of_sources**2 / (scores.size - 1)
+    half = float(stdtrit(whole**2 / luck, 0.975)) * math.sqrt(whole) if luck > 0 else 0.0
     middle = math.atanh(value)
     return Interval(value, math.tanh(middle - half), math.tanh(middle + half), METHOD)
+
+
+def _moved_by_source(scores: SourceScores) -> FloatArray:
+    """Return what Fisher's z of the correlation is without each source, less the mean [S]; NaN if unknown."""
+    found = [source_variance(left) for left in without_each(scores)]
+    z = np.arctanh([math.nan if each is None else _share_of_questions(each) for each in found])
+    return np.asarray(z - z.mean(), np.float64)
 
 
 def _share_of_questions(variance: SourceVariance) -> float:
