@@ -41,6 +41,7 @@ SHORT = {
     "soak": ["--minutes", "1"],
     "plurality_beyond_pilot": ["--draws", "2"],
     "live_latency": ["--questions", "6"],
+    "sources": ["--turns", "100", "--splits", "5", "--mixes", "20"],
 }
 PACKAGES = (
     "numpy",

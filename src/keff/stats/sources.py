@@ -340,10 +340,10 @@ def over_sources(scores: SourceScores, each: Callable[[SourceScores], FloatArray
     return Interval(value, lo, hi, f"{METHOD}; jackknife")
 
 
-def correlation(scores: SourceScores, variance: SourceVariance) -> Interval:
+def correlation(scores: SourceScores, variance: SourceVariance, level: float = 0.95) -> Interval:
     """Return the correlation of two sources' answers to a question: sigma_q^2 over the whole variance.
 
-    95% limits on Fisher's scale. Over questions those of repeats; over sources the jackknife, of which the
+    Limits on Fisher's scale. Over questions those of repeats; over sources the jackknife, of which the
     product of two halves of the questions is taken: their luck is independent, so it is not counted twice.
     """
     value, too_few = _share_of_questions(variance), "too few sources"
@@ -361,7 +361,7 @@ def correlation(scores: SourceScores, variance: SourceVariance) -> Interval:
     of_sources = max(of_sources, 0.0)
     whole = of_questions + of_sources
     luck = of_questions**2 / max(units - 1, 1) + of_sources**2 / (scores.size - 1)
-    half = float(stdtrit(whole**2 / luck, 0.975)) * math.sqrt(whole) if luck > 0 else 0.0
+    half = float(stdtrit(whole**2 / luck, (1 + level) / 2)) * math.sqrt(whole) if luck > 0 else 0.0
     middle = math.atanh(value)
     return Interval(value, math.tanh(middle - half), math.tanh(middle + half), METHOD)
 
