@@ -64,8 +64,8 @@ def _coverage(size: int, spread: float, turns: int, rng: np.random.Generator) ->
     truth = {
         "mean": many.mean(),
         "sd": float(many.mean(axis=0).std()) if spread else 0.0,
-        "pass^2": _pass(many, 2, rng),
-        "c": _correlation(many, rng),
+        "pass^2": _both(many),
+        "c": (_both(many) - many.mean() ** 2) / (many.mean() * (1 - many.mean())),
     }
     hits: dict[str, list[bool]] = {}
     for _ in range(turns):
@@ -88,15 +88,10 @@ def _coverage(size: int, spread: float, turns: int, rng: np.random.Generator) ->
     return {name: float(np.mean(each)) for name, each in hits.items()}
 
 
-def _pass(many: FloatArray, k: int, rng: np.random.Generator) -> float:
-    """Return the chance that k different sources are all right."""
-    draws = [np.prod(many[:, rng.choice(many.shape[1], k, replace=False)], axis=1).mean() for _ in range(400)]
-    return float(np.mean(draws))
-
-
-def _correlation(many: FloatArray, rng: np.random.Generator) -> float:
-    p = float(many.mean())
-    return (_pass(many, 2, rng) - p * p) / (p * (1 - p))
+def _both(many: FloatArray) -> float:
+    """Return the chance that two different sources are both right."""
+    total, size = many.sum(axis=1), many.shape[1]
+    return float(((total**2 - (many**2).sum(axis=1)) / (size * (size - 1))).mean())
 
 
 def worth_of_judges(turns: int, rng: np.random.Generator) -> Iterator[tuple[str, float]]:
