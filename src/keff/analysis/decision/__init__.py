@@ -37,7 +37,7 @@ from keff.records import Interval, frozen
 from keff.stats.votes import BoolArray, Votes
 from keff.stats.voting.correlation import agreement
 
-__all__ = ["Aim", "Decided", "decide", "reference_of"]
+__all__ = ["Aim", "DecisionResult", "decide", "reference_of"]
 
 # Of more questions so many choose among the rules with paths in flight, each of which takes as long to replay
 # as all rules of the chain; the figures of what is chosen come from all questions.

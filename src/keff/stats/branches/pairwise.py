@@ -72,7 +72,7 @@ def c_of_judges(right: IntArray, given: BoolArray, ids: IntArray, level: float =
     c, clusters = together.c(), int(np.max(ids)) + 1
     cast = given.astype(np.float64)
     good, counts = right * cast, cast.sum(axis=0)
-    p = float(np.mean(good.sum(axis=0) / counts))
+    p = float((good.sum(axis=0) / counts).mean())
     if not math.isfinite(c) or clusters < 2 or not 0 < p < 1:
         return Interval(c, None, None, "hybrid_wilson")
     met = together.met
