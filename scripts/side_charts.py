@@ -78,7 +78,9 @@ def forest(form: str) -> Any:
 
 def power(form: str) -> Any:
     """Draw the smallest difference that can be detected, by the number of questions."""
-    x = _costs("questions:Q", "questions (logarithmic)", values=[50, 100, 200, 500, 1000, 2000])
+    # With a count of ticks Vega would leave out every other of these.
+    sizes = {"values": [50, 100, 200, 500, 1000, 2000], "tickCount": alt.Undefined, "labelOverlap": False}
+    x = _costs("questions:Q", "questions (logarithmic)", **sizes)
     y = alt.Y("difference:Q", title=f"smallest difference, {UNITS[form]}", axis=_numbers(form))
     rows = data("power")
     return alt.layer(
@@ -100,4 +102,4 @@ def _numbers(form: str) -> Any:
 
 def _costs(field: str, title: str, **ticks: Any) -> Any:
     scale = alt.Scale(type="log", nice=False, padding=12)
-    return alt.X(field, title=title, scale=scale, axis=alt.Axis(tickCount=4, format=",~g", **ticks))
+    return alt.X(field, title=title, scale=scale, axis=alt.Axis(**{"tickCount": 4, "format": ",~g"} | ticks))

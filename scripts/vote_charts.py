@@ -84,7 +84,7 @@ def gain() -> Any:
         chosen.mark_point(color=ORANGE, opacity=1, filled=True, size=170).encode(
             x=at, y=accuracy, tooltip=advice
         ),
-        *labels("ends", PATHS, accuracy, dy=18, color=BLUE),
+        *labels("ends", PATHS, accuracy, dy=24, color=BLUE),
         *labels("chosen", at, accuracy, dy=-26, color=ORANGE),
     ).properties(height=TALL)
 
@@ -168,5 +168,5 @@ def stability() -> Any:
         data("chosen")
         .mark_point(color=ORANGE, opacity=1, filled=True, size=170)
         .encode(x=at, y=y, tooltip=[tip("paths", "mean paths", ".2f"), *shown[1:]]),
-        *labels("chosen", at, y, dy=22, color=ORANGE),
+        *labels("chosen", at, y, dy=-24, color=ORANGE),
     ).properties(height=TALL - 40)

@@ -336,8 +336,8 @@ class Noise(Finding):
         """Return the table of several tries of a question: one right, all right, all alike; or nothing."""
         found = [table or {} for table in (self.pass_at_k, self.pass_hat_k, self.groups_without_gradient)]
         sizes = sorted({k for table in found for k in table if k > 1})
-        head = ("tries", "one right (pass@k)", "all right (pass^k)", "all right or all wrong")
-        rows = [(str(k), *(percent(table.get(k)) for table in found)) for k in sizes]
+        head = ("", "one right (pass@k)", "all right (pass^k)", "all right or all wrong")
+        rows = [(f"{k} tries", *(percent(table.get(k)) for table in found)) for k in sizes]
         return [head, *rows] if rows else []
 
     def power_rows(self) -> list[tuple[str, ...]]:

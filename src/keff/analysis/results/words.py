@@ -433,5 +433,7 @@ def why(decision: Decision) -> list[str]:
     told = decision.because
     if decision.verdict == "undecided" and decision.open:
         told = decision.open
-    lines = [told, *([decision.settled] if decision.settled else [])]
+    # Without gold answers the first lines have said what is settled.
+    known = decision.change.points is not None or decision.agreement is None
+    lines = [told, *([decision.settled] if decision.settled and known else [])]
     return [f"{line[0].upper()}{line[1:]}".rstrip(".") + "." for line in lines]
