@@ -52,7 +52,7 @@ FIRST, MORE = 24, 8
 
 SETTLED = ("vote", "ask once")
 
-BEGIN = "keff asks {} questions {} times each here, until it knows whether votes pay; on {} at most."
+BEGIN = "keff asks {} each question {} times, and stops once it knows whether votes pay. Limit on {}."
 
 
 def patience() -> tuple[float, str]:
@@ -127,6 +127,6 @@ def end(estimates: Analysis, own: Sequence[tuple[Record, Analysis]], run: Path, 
     for mine, found in own:
         note(f"For {mine.path}: {first_sentence(found.decision)}")
     if estimates.decision.verdict not in SETTLED and more:
-        note(f"keff demo --run {run} asks more questions, beside those that are there.")
+        note(f"keff demo --run {run} asks more questions, and keeps those that it has.")
     note(f"keff serve --plan {run / 'plan.json'} --upstream URL deploys it.")
-    note("Time to answer did not count here; it does in keff analyze answers.csv and keff pilot FILE.")
+    note("keff left out the time to answer here. keff analyze and keff pilot take it into account.")

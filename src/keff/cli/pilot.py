@@ -89,10 +89,10 @@ def command(
 
 def say_beyond(analysis: Analysis) -> None:
     """Print today's reference, and the predicted gain of 32 paths."""
-    note(f"keff assumes that you draw {analysis.k} paths today, as measured. If not, say so: --now K.")
+    note(f"keff assumes that you draw {analysis.k} paths today, as in this pilot. If not, say so: --now K.")
     ahead = None if analysis.predicted is None else (analysis.predicted.plurality or {}).get(BEYOND)
     if ahead is not None and analysis.plurality is not None and analysis.k < BEYOND:
         note(
-            f"{BEYOND} paths would be right on {ahead.percent()} (predicted, not measured), "
-            f"{analysis.k} are on {analysis.plurality[analysis.k]:.1%}."
+            f"The vote of {analysis.k} paths is right on {analysis.plurality[analysis.k]:.1%} of these "
+            f"questions. For {BEYOND} paths we predict {ahead.percent()}."
         )

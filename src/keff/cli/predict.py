@@ -35,7 +35,7 @@ def _pilot(design: PilotDesign) -> str:
     """Print the pilot that measures c best, and the precision of the paper's pilot."""
     best = f"at least {MOST}" if design.k == MOST else str(design.k)
     return (
-        f"a pilot of a fixed number of paths measures c best with {best} a question ({design.exact:.1f}). "
-        f"With 4, as in the paper, its error is {design.loss[4]:.0%} larger, with 8 {design.loss[8]:.0%}. "
-        "That is the best for c, not for the decision: to see what votes gain, draw at least 8"
+        f"With a fixed number of paths in all, a pilot measures c best with {best} paths per question "
+        f"({design.exact:.1f}). With 4, as in the paper, the error of c is {design.loss[4]:.0%} larger, with "
+        f"8 {design.loss[8]:.0%}. That is best for c. To see what votes gain, draw at least 8."
     )
