@@ -36,7 +36,7 @@ COUNTERS: Mapping[str, str] = {
     "guard refused.",
     "keff_failed_requests_total": "Requests that the upstream or the gateway failed, by HTTP status and "
     "upstream.",
-    "keff_passed_total": "Requests of other paths of the API, passed through, by HTTP status.",
+    "keff_passed_total": "Requests on other routes of the API, passed through, by HTTP status.",
     "keff_votes_total": "Voted requests, by why drawing stopped.",
     "keff_paths_total": "Paths by what became of them: voted, abstained, unread, unused, cancelled, shadow, "
     "relayed, repeated (given before), abandoned (their request failed or was left).",
