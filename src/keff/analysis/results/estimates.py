@@ -280,22 +280,18 @@ def _dollars(value: Interval | None) -> str:
 
 def _table(analysis: Analysis) -> str:
     cap = analysis.k_star.k_max if analysis.k_star else analysis.k
-    head = ["paths", "worth", "plurality", "predicted", "majority", "predicted"]
+    head = ["paths", "worth", "plurality", "majority"]
     return text_table([head, *(_row(analysis, k) for k in SHOWN if k <= cap)])
 
 
 def _row(analysis: Analysis, k: int) -> list[str]:
-    """Return a number of paths with what was measured of its votes and, beyond the record, predicted."""
-    ahead = analysis.predicted if k > analysis.k else None
-    plurality, majority = (None, None) if ahead is None else (ahead.plurality, ahead.beta_binomial)
-    return [
-        str(k),
-        _worth(analysis.c, k),
-        _short(analysis.curve_at(analysis.plurality, k)),
-        _short((plurality or {}).get(k)),
-        _short(analysis.curve_at(analysis.majority, k)),
-        _short((majority or {}).get(k)),
-    ]
+    """Return a number of paths with the accuracy of its votes: measured, beyond the record predicted."""
+    name, votes = str(k), (analysis.curve_at(analysis.plurality, k), analysis.curve_at(analysis.majority, k))
+    if k > analysis.k:
+        name, ahead = f"{k}, predicted", analysis.predicted
+        curves = (None, None) if ahead is None else (ahead.plurality, ahead.beta_binomial)
+        votes = tuple((curve or {}).get(k) for curve in curves)
+    return [name, _worth(analysis.c, k), *map(_short, votes)]
 
 
 def _worth(c: Interval | None, k: int) -> str:
