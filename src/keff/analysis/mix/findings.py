@@ -298,9 +298,8 @@ class MixFindings(Finding):
         head = ("policy", "accuracy", "adjusted", f"cost, {self.cost_unit}", "pays from")
         title = (
             "The best plans on this pilot. Adjusted is the accuracy that keff expects on other questions, "
-            "given what votes gained on other workloads. Of the recommended plan it is also corrected for "
-            "picking the best. Pays from is what a right answer must be worth in "
-            f"{self.cost_unit}, for it to pay."
+            "given what votes gained on other workloads. "
+            f"Pays from is what a right answer must be worth in {self.cost_unit}, for the plan to pay."
         )
         yield "\n" + text_table([head, *plans], title)
 
