@@ -11,6 +11,7 @@ import pytest
 
 from fault_server import Script, running
 from gateway_rig import QUESTION, Options, Rig, gateway
+from keff.answers.parts import workers
 from keff.errors import PlanError, UsageError
 from keff.gateway.http.request import with_prompt
 from keff.gateway.upstream.fleet import same_model
@@ -41,6 +42,7 @@ class Wish:
     """What a test asks for."""
 
     policy: str = CASCADE
+    space: str = "numeric"
     small: Script = field(default_factory=lambda: Script(answer=says(1, 2, 3), models=("small-1b",)))
     large: Script = field(default_factory=lambda: Script(answer=says(7), models=("large-70b",)))
     options: Options = field(default_factory=Options)
@@ -75,7 +77,7 @@ def two(wish: Wish | None = None) -> Iterator[Two]:
                 | wish.large_fields
             ),
         )
-        plan = Plan(policy=wish.policy, space="numeric", estimates={}, branches=branches)
+        plan = Plan(policy=wish.policy, space=wish.space, estimates={}, branches=branches)
         keys = {"LARGE_KEY": "large-secret"}
         rig = stack.enter_context(gateway(None, plan, options=wish.options, keys=keys))
         yield Two(rig, wish.small, wish.large)
@@ -94,6 +96,28 @@ def test_a_question_that_the_small_one_leaves_open_goes_to_the_large_one() -> No
     assert small["dollars"] == pytest.approx(dollars)
     assert told["cost"]["dollars"] == pytest.approx(small["dollars"] + large["dollars"])
     assert told["stale_plan"] == []
+
+
+@pytest.mark.skipif(not workers.available(), reason="reads with the extra: pip install 'keff[math]'")
+@pytest.mark.parametrize("keep", ["votes", "fresh"])
+@pytest.mark.parametrize("unread", [0, 2])
+def test_a_lead_that_unread_answers_could_turn_goes_to_the_large_one(keep: str, unread: int) -> None:
+    """The small one's answers are two that take longer than there is time, and two that agree."""
+    slow = [rf"\boxed{{(x+{800 + len(keep)})^2}}"] * unread
+    answers = [*slow, *[r"\boxed{7}"] * (4 - unread)]
+    wish = Wish(
+        policy=f"cascade:small(lead_k:2,cap=4)/large(fixed:3),keep={keep}",
+        space="math",
+        small=Script(answer=lambda _, seed: answers[seed % 4], models=("small-1b",)),
+        large=Script(answer=lambda *_: r"\boxed{7}", models=("large-70b",)),
+        options=Options(reading_seconds=1e-6),
+    )
+    with two(wish) as served:
+        told = served.rig.post({"messages": QUESTION, "seed": 0}).json()["keff"]
+    assert (told["answer"], told["unread"], told["escalated"]) == ("7", unread, unread > 0)
+    assert [branch["paths"] for branch in told["branches"]] == ([4, 3] if unread else [2])
+    # Two unread answers turn nothing against five votes; of fresh votes a single one counts as much as all.
+    assert told["undecided_by"] == ("unread" if unread and keep == "fresh" else None)
 
 
 def test_what_a_branch_costs_by_the_path_is_told_as_it_is_charged() -> None:
