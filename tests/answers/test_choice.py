@@ -147,3 +147,25 @@ def test_an_option_text_that_occurs_twice_is_no_label() -> None:
 def test_options_must_fit_labels() -> None:
     with pytest.raises(TaskError, match="3 options do not fit the 4 labels"):
         space("choice", options=("x", "y", "z"))
+
+
+@pytest.mark.parametrize("label", "ABCD")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Not {}",
+        "NOT {}.",
+        "Neither {} nor E",
+        "Anything but {}",
+        "All except {}",
+        "Nicht {}",
+        "Ni {} ni E",
+        "не {}",
+    ],
+)
+def test_a_label_that_a_text_excludes_is_no_answer(said: str, label: str) -> None:
+    choice = space("choice", labels="A,B,C,D,E")
+    assert choice.extract(said.format(label)) is None
+    other = "B" if label == "A" else "A"
+    found = choice.extract(f"{said.format(label)}. So it is {other}")
+    assert found is not None and found.answer == other
