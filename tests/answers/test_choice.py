@@ -169,3 +169,26 @@ def test_a_label_that_a_text_excludes_is_no_answer(said: str, label: str) -> Non
     other = "B" if label == "A" else "A"
     found = choice.extract(f"{said.format(label)}. So it is {other}")
     assert found is not None and found.answer == other
+
+
+@pytest.mark.parametrize(
+    "said", ["not {}", "Nicht {}", "anything but {}", "All except {}", "neither {} nor that"]
+)
+@pytest.mark.parametrize("word", ["billing", "refund"])
+def test_a_named_label_that_a_text_excludes_is_no_answer(said: str, word: str) -> None:
+    label = space("label", labels=["billing", "refund"])
+    assert label.extract(said.format(word)) is None and label.key(said.format(word)) is None
+
+
+@pytest.mark.parametrize("words", [("yes", "no"), ("true", "false"), ("No", "Yes")])
+def test_neither_is_neither_yes_nor_no(words: tuple[str, str]) -> None:
+    assert space("binary").extract("Neither {} nor {}".format(*words)) is None
+
+
+@pytest.mark.parametrize("frame", ["**{}**", "*{}*", "__{}__", "**${}$**", "**{}**.", " ***{}*** "])
+@pytest.mark.parametrize("expression", ["7", "x+1", r"\frac{1}{2}"])
+def test_emphasis_around_an_expression_is_no_part_of_it(frame: str, expression: str) -> None:
+    math = space("math")
+    found = math.extract(frame.format(expression))
+    assert found is not None
+    assert math.key(found.answer) == math.key(frame.format(expression)) == math.key(expression)

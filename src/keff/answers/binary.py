@@ -11,7 +11,7 @@ from keff.records import frozen
 _MEANING = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
 # The question quoted back ("yes or no?", "<yes/no>"): it offers both words and chooses neither.
 _ASKED = re.compile(
-    r"[<(\"']{0,2}\b(?:yes|no|true|false)\b['\"]?\s?(?:/|or|and|\|)\s?['\"]?(?:yes|no|true|false)\b[>)\"']{0,2}",
+    r"[<(\"']{0,2}\b(?:yes|no|true|false)\b['\"]?\s?(?:/|or|nor|and|\|)\s?['\"]?(?:yes|no|true|false)\b[>)\"']{0,2}",
     re.I,
 )
 # Not within a compound (no-one), after an apostrophe, or right after "not", which turns it around.

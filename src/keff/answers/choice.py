@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, last_match, visible, words
 from keff.answers.parts.number_words import JOIN, UNSPACED
-from keff.answers.parts.statements import items, plain, statements
+from keff.answers.parts.statements import REJECTING, items, plain, statements
 from keff.errors import TaskError
 from keff.narrow import only
 from keff.records import frozen
@@ -26,13 +26,6 @@ _REJECTION = (
     r"(?:wrong|incorrect|false|not|ruled|eliminated|invalid|unlikely|irrelevant)\b)"
     r"(?![)）]?(?:选项|選項|项|項)?[是也都]?(?:错|錯|不对|不對|不正[确確]|有误|排除|は誤|は間違|ではな))"
 )
-# Before a label: it is the one that is not meant.
-_REJECTING = (
-    r"(?i:not|neither|nor|never|rather than|instead of|isn't|except(?: for)?|excluding|other than"
-    r"|(?:anything|everything|any|all) but"
-    r"|nicht|weder|noch|außer|pas|sauf|ni|excepto|salvo|tranne|não|niet|не|кроме)"
-)
-
 # After A or I these words show that the letter was a label, not an article or a pronoun.
 _AFTER_LABEL = (
     r"because|since|as|is|and|or|but|which|for|due|by|based|then|while|however|not|here|would|the|an|it|they|he|she|"
@@ -89,7 +82,7 @@ class Labels:
             rf"{_ALONE}(?<![./]){_NOT_NAMED}({names}){end}{article}{_REJECTION}" if letters else "(?!)"
         )
         self._rejected = re.compile(
-            rf"\b{_REJECTING}\s+(?:(?:option|choice|answer)\s+)?\(?(?:{names})\)?(?![\w'])"
+            rf"\b{REJECTING}\s+(?:(?:option|choice|answer)\s+)?\(?(?:{names})\)?(?![\w'])"
         )
         joined = rf"[\s()\[\].:*_`\"']{{0,5}}{_JOIN}\s{{0,2}}(?:{_JOIN}\s{{0,2}})?"
         joined += rf"[\s*_`\"'(\[]{{0,4}}{_SOFTLY}[*_`\"'(\[]{{0,4}}"

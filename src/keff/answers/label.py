@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import cast
 
 from keff.answers.parts.base import TAIL, ByKey, Extracted, fold, visible, words
-from keff.answers.parts.statements import SENTENCE, plain, statements
+from keff.answers.parts.statements import REJECTING, SENTENCE, plain, statements
 from keff.narrow import only
 from keff.records import frozen
 
@@ -18,7 +18,7 @@ _LONGEST_ANSWER = 2000
 _GAP = re.compile(r"[\W_]+")
 # Up to two words between "not" and the label ("not a billing"); behind "but" the choice follows.
 _REJECTED = re.compile(
-    r"\b(?:not|isn't|aren't|wasn't|neither|nor|rather than|instead of|no longer|never|unlike)\s+[\"'(]?"
+    rf"\b{REJECTING}\s+[\"'(]?"
     r"(?:(?!but\b)[\w-]+\s+[\"'(]?){0,2}$",
     re.IGNORECASE,
 )

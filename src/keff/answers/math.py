@@ -21,7 +21,7 @@ from keff.answers.parts.base import (
     visible,
 )
 from keff.answers.parts.notation import MEASURED, is_words, normalise
-from keff.answers.parts.statements import Statement, plain, stated
+from keff.answers.parts.statements import Statement, plain, stated, unemphasized
 from keff.records import frozen
 
 # Parts of parts that are taken apart, such as tuples in a set: a hostile text can nest more.
@@ -77,7 +77,7 @@ def canonical_form(answer: str) -> str | None:
 
 
 def _sought(answer: str) -> str | None:
-    return settled(lambda text: _form(normalise(fold(text)), 0), answer) or None
+    return settled(lambda text: _form(normalise(fold(text)), 0), unemphasized(answer)) or None
 
 
 def _form(text: str, depth: int) -> str:
@@ -296,7 +296,9 @@ def _inside(segment: re.Match[str]) -> str:
 
 
 def _guess(tail: str) -> Extracted | None:
-    if _FORMULA.fullmatch(whole := tail.strip().strip("$").strip()) and not _PLAIN_WORD.search(whole):
+    if _FORMULA.fullmatch(whole := unemphasized(tail).strip().strip("$").strip()) and not _PLAIN_WORD.search(
+        whole
+    ):
         return Extracted(whole, "whole text")
     last = last_match(_SEGMENT, tail)
     number = notation.last(tail[last.end() :] if last else plain(tail))

@@ -86,6 +86,22 @@ def plain(text: str) -> str:
     return text
 
 
+_EMPHASIS = re.compile(r"\s*([*_]{1,3})([^*_`]+)\1\.?\s*")
+
+
+def unemphasized(text: str) -> str:
+    """Return what stands between the markdown emphasis around a text; the text where there is none."""
+    match = _EMPHASIS.fullmatch(text)
+    return match[2].strip() if match else text
+
+
+# What stands before a label that is not the one meant, in some languages.
+REJECTING = (
+    r"(?i:not|isn't|aren't|wasn't|neither|nor|never|no longer|rather than|instead of|unlike|except(?: for)?"
+    r"|excluding|other than|(?:anything|everything|any|all) but"
+    r"|nicht|weder|noch|außer|pas|sauf|ni|excepto|salvo|tranne|não|niet|не|кроме)"
+)
+
 # What stands between sentences.
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 # Of a text that states answer after answer the last ones count.
