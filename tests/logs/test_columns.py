@@ -510,3 +510,15 @@ def test_a_text_beside_a_label_alone_is_asked_about(tmp_path: Path) -> None:
         open_record(tmp_path / "log.csv")
     read = open_record(tmp_path / "log.csv", Opening(columns="text=text", answer_space="numeric"))
     assert read.ballot.votes.scored().tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("PASS", "FAIL"), ("correct", "wrong"), ("✓", "✗"), ("✅", "❌")]
+)
+def test_words_that_judge_are_verdicts_and_no_answers_unsaid(tmp_path: Path, right: str, wrong: str) -> None:
+    rows = [f"t{i},{right if (i + j) % 3 else wrong}" for i in range(12) for j in range(3)]
+    (tmp_path / "log.csv").write_text("task,result\n" + "\n".join(rows) + "\n")
+    taken = open_record(tmp_path / "log.csv", Opening(columns="id=task,answer=result"))
+    assert "--columns correct=NAME" in {note.code: note.message for note in taken.ballot.notes}["judgements"]
+    judged = open_record(tmp_path / "log.csv", Opening(columns="id=task,correct=result")).ballot.votes
+    assert judged.scored().mean() == pytest.approx(2 / 3)

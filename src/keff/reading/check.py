@@ -12,6 +12,7 @@ from keff import answers
 from keff.answers import golds
 from keff.errors import LogError
 from keff.log import Question
+from keff.logs.parts.values import JUDGEMENTS
 from keff.reading.ballot import Ballot, Reading
 from keff.reading.branches import with_copies_together
 from keff.records import Note
@@ -37,7 +38,23 @@ def check_ballot(ballot: Ballot) -> Ballot:
 
     Raises LogError where no figure would mean anything.
     """
-    return with_copies_together(with_leader_checked(with_gold_checked(ballot)))
+    return with_copies_together(with_judgements_checked(with_leader_checked(with_gold_checked(ballot))))
+
+
+def with_judgements_checked(ballot: Ballot) -> Ballot:
+    """Return the ballot, with a note where nothing but its answers ("pass", "fail") judges answers."""
+    said = ballot.keys.names
+    if (
+        ballot.votes.correct is not None
+        or len(said) < 2
+        or not all(key.lower() in JUDGEMENTS for key in said)
+    ):
+        return ballot
+    text = (
+        f"all answers are {' or '.join(map(repr, sorted(said)))}. If they say which paths are right, name "
+        "their column: --columns correct=NAME"
+    )
+    return replace(ballot, notes=(Note("judgements", text), *ballot.notes))
 
 
 def with_leader_checked(ballot: Ballot) -> Ballot:

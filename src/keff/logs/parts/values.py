@@ -75,9 +75,14 @@ def number_or_none(value: object) -> float | None:
 
 # Truths as tables hold them (pandas writes 1.0 for 1 where a value of the column is missing), and in the
 # words of judges and graders.
-TRUTHS = {
-    **dict.fromkeys(("0", "0.0", "false", "no", "fail", "incorrect"), 0),
-    **dict.fromkeys(("1", "1.0", "true", "yes", "pass", "correct"), 1),
+# Words that judge an answer, and are seldom one.
+JUDGEMENTS = {
+    **dict.fromkeys(("fail", "failed", "incorrect", "wrong", "✗", "✘", "❌"), 0),
+    **dict.fromkeys(("pass", "passed", "correct", "✓", "✔", "✅"), 1),
+}
+TRUTHS = JUDGEMENTS | {
+    **dict.fromkeys(("0", "0.0", "false", "no"), 0),
+    **dict.fromkeys(("1", "1.0", "true", "yes"), 1),
 }
 
 # Larger counts are no longer exact, and stand for an error in the file.
