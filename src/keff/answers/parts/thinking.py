@@ -62,6 +62,8 @@ _MARK = re.compile(
 _BEGINS = re.compile(
     r"<(?=[a-zA-Z/|｜思推]| ?/? ?think)|\[(?=/?[A-Z]{3}|/?think)|[◁【]|&lt;|Here (?=(?:is|are) my)"
 )
+# One of these is in every mark: to look for them takes a tenth of the time.
+_SIGNS = ("<", "[", "◁", "【", "&lt;", "Here ")
 _OF_HEADINGS = ("[", "【")
 # The harmony format of gpt-oss: of its channels only the final one is meant for the reader.
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<\n]{0,80}<\|message\|>")
@@ -76,6 +78,8 @@ def strip_thinking(text: str) -> str:
     """Return the text without thinking segments."""
     if (final := _final(text)) is not None:
         return final
+    if not any(sign in text for sign in _SIGNS):
+        return text
     tried = (_MARK.match(text, place.start()) for place in _BEGINS.finditer(text))
     marks = [(mark, *_kind(mark)) for mark in tried if mark]
     closed = {name: mark.start() for mark, name, closes, _ in marks if closes}
