@@ -192,3 +192,21 @@ def test_emphasis_around_an_expression_is_no_part_of_it(frame: str, expression: 
     found = math.extract(frame.format(expression))
     assert found is not None
     assert math.key(found.answer) == math.key(frame.format(expression)) == math.key(expression)
+
+
+@pytest.mark.parametrize(("one", "other"), [("A", "C"), ("B", "D"), ("N", "S")])
+def test_labels_in_lines_below_a_heading_are_several(one: str, other: str) -> None:
+    """Also where the heading itself has the letter."""
+    assert space("choice", labels="A,B,C,D,N,S").extract(f"ANSWER:\n{one}\n{other}") is None
+    assert space("choice", labels="A,B,C,D,N,S").extract(f"Answer:\n{one}\n{other}") is None
+
+
+@pytest.mark.parametrize("text", ["Answer: 3 < x < 5", "Answer: 3<x≤5", "Answer: 3 ≤ n < 5"])
+def test_a_part_of_a_range_is_no_number(text: str) -> None:
+    assert space("numeric").extract(text) is None
+
+
+def test_what_stands_on_both_sides_of_thinking_is_not_one_number() -> None:
+    assert space("numeric").extract("<think>a</think>5<think>b</think>7") is None
+    found = space("text").extract("Answer: <think>a</think>Paris<think>b</think>Texas")
+    assert found is not None and found.answer == "Paris Texas"

@@ -18,7 +18,7 @@ from keff.answers.parts.base import fold
     [
         ("plain", "plain"),
         ("<think>a</think>b", "b"),
-        ("x<think>a</think>b<think>c</think>d", "xbd"),
+        ("x<think>a</think>b<think>c</think>d", "x b d"),
         ("a</think>b", "b"),
         ("<think>a<think>b</think>c", "c"),
         ("<think>a</think>b</think>c", "c"),

@@ -115,6 +115,7 @@ _OPERATOR = re.compile(
     r"|\)?[ ]?\^|\)[*/]|[ ]?\||\+(?!\w)|-(?=[.。)\s]*$)|i(?!\w)|[ ]?(?:sqrt|pi)(?![a-zA-Z])"
     rf"|(?:[ ]?[^\W\d_]{{2,15}})?(?:{HALF}|{BOUNDED})"
     r"|[ ](?:raised )?to the (?:power|\d)|[ ]out of \d|[ ](?:\w+ )?below zero\b|[ ](?:squared|cubed)\b"
+    r"|[ ]?(?:≤|<=?[ ]?(?=[a-z][ ]?[<≤]))[ ]?[a-z](?!\w)"
     r"|[ ]?°[ ]?\d|[xyzn](?!\w)|[成割折](?!\w)|[ ]?(?:次[方幂冪]|乗|제곱)"
     r"|(?![kcdm]?m[23](?!\d))[^\W\d_]{1,3}\d",
     re.IGNORECASE,

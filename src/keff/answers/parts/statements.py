@@ -187,7 +187,8 @@ def _last_places(text: str) -> tuple[str, dict[str, int]]:
 
 def items(text: str, statement: Statement) -> tuple[str, str]:
     """Return a statement's payload and the line below it, without bullets where both have them."""
-    start = text.find(statement.payload, statement.at)
+    # Behind the word that begins the statement: in "Answer" an A is no payload.
+    start = text.find(statement.payload, statement.at + min(map(len, _READERS)))
     lines = text[start : start + WINDOW].split("\n", 2) if start >= 0 else []
     if len(lines) < 2 or not lines[1].strip():
         return statement.payload, ""

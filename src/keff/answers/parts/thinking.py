@@ -12,7 +12,7 @@ from functools import lru_cache
 # What thinking is called in marks, in any case, alone or behind a word: <think>, </mm:think>, <antThinking>.
 _NAMES = (
     "think thinking thought thoughts reasoning reason scratchpad scratch_pad reflection monologue"
-    " chain_of_thought cot thought_process thinking_process reasoning_content inner_thoughts"
+    " internal chain_of_thought cot thought_process thinking_process reasoning_content inner_thoughts"
     " 思考 思考过程 推理 推理过程"
 )
 _NAME = rf"(?:(?:ant|[a-z0-9]{{1,12}}[:_-]){{0,2}}?(?:{'|'.join(_NAMES.replace('_', '[_-]?').split())}))"
@@ -99,7 +99,15 @@ def strip_thinking(text: str) -> str:
             start, open_mark = mark.end(), ""
     if not open_mark:
         kept.append(text[start:])
-    return text if kept == [text] else "".join(kept)
+    return text if kept == [text] else _side_by_side(kept)
+
+
+def _side_by_side(parts: list[str]) -> str:
+    """Return the parts of a text, of which no two words or numbers become one."""
+    whole = ""
+    for part in parts:
+        whole += f" {part}" if whole[-1:].isalnum() and part[:1].isalnum() else part
+    return whole
 
 
 def _final(text: str) -> str | None:
