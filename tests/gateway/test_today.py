@@ -80,8 +80,8 @@ def test_the_plan_says_what_its_figures_are_against_unless_something_else_is_sta
 
 def test_the_page_the_metrics_and_the_headers_say_it_with_its_sign(serve: Serve) -> None:
     price = Price(prompt=1, output=2)
-    for now, sign, paths in (("8", "-", "-5"), ("2", "+", "+1")):
-        rig = serve(SEVEN, planless=True, options=Options(now=now, prices={"": price}))
+    for now, sign, paths, several in (("8", "-", "-5", 1), ("8", "-", "-5", 4), ("2", "+", "+1", 1)):
+        rig = serve(SEVEN, planless=True, options=Options(now=now, prices={"": price}, upstream_n=several))
         for number in range(4):
             body = {"model": "m", "messages": [{"role": "user", "content": f"What is {number}?"}]}
             assert rig.post(body).headers["x-keff-change"] == f"{paths} paths against fixed:{now}"
@@ -90,12 +90,16 @@ def test_the_page_the_metrics_and_the_headers_say_it_with_its_sign(serve: Serve)
         assert (told["now"], told["change"]["against"]) == (f"fixed:{now}", f"fixed:{now}")
         assert told["change"]["paths"]["value"] == int(paths)
         spent = rig.metric("keff_dollars_total") / 4
-        assert told["change"]["dollars"]["value"] == pytest.approx(spent * (1 - int(now) / 3))
+        today = spent * int(now) / 3
+        if several > 1:  # one call, whose prompt of 7 tokens is billed once
+            prompts = 1e-6 * rig.metric('keff_tokens_total{kind="prompt"}') / 4
+            today = 7e-6 + (spent - prompts) * int(now) / 3
+        assert told["change"]["dollars"]["value"] == pytest.approx(spent - today)
         # Three paths in one round beside K at once: it is what the vote itself takes.
         assert told["change"]["seconds"]["value"] is not None
         assert rig.metric(f'keff_change_paths{{against="fixed:{now}"}}') == int(paths)
         page = httpx2.get(f"{base}/keff", headers={"accept": "text/html"}).text
-        words = "62% less" if sign == "-" else "50% more"
+        words = ("46% less" if several > 1 else "62% less") if sign == "-" else "50% more"
         assert f"Dollars per request</span> <strong>{words}</strong>" in page
     quiet = serve(SEVEN, planless=True)
     assert "x-keff-change" not in quiet.post({"model": "m", "messages": QUESTION}).headers
@@ -106,6 +110,13 @@ def test_what_a_cut_path_cost_is_no_part_of_what_a_path_costs_today() -> None:
     spent = RequestCost(1.0, 0.23, 2, None, tokens=230, cut_tokens=30, cut_dollars=0.03)
     change = GatewayChange(Baseline("fixed:8", 8)).of(spent)
     assert (change["tokens"], round(change["dollars"], 9)) == (230 - 800, round(0.23 - 0.8, 9))
+
+
+def test_a_prompt_that_all_paths_of_a_call_share_is_billed_once_today() -> None:
+    """Calls of 4 and 2 paths of 50 tokens by a prompt of 100: today's one call of 8 has 500."""
+    spent = RequestCost(1.0, 5.0, 6, tokens=500, shared_calls=2, prompt_tokens=200, prompt_dollars=2.0)
+    change = GatewayChange(Baseline("fixed:8", 8)).of(spent)
+    assert (change["tokens"], change["dollars"]) == (500 - 500, pytest.approx(5.0 - 5.0))
 
 
 def test_todays_cost_is_that_of_requests_drawn_whole_once_there_are_enough() -> None:

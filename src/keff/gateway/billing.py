@@ -105,8 +105,9 @@ class RequestSpending:
     ``uncounted`` answers are not in it: their usage cannot be right, or lacks the prompt. ``lost`` paths
     were cancelled, and ``hidden`` ones state no usage, so both may have cost anything, like the prompts
     of ``hidden_prompts``. ``cut`` are the tokens of streamed paths that were cancelled and not charged
-    yet, ``cut_paths`` those that were. ``estimate`` is what a path of this request may cost. ``key`` is
-    the client's name.
+    yet, ``cut_paths`` those that were. The prompts of the ``calls`` that came back had ``prompt_tokens`` for
+    ``prompt_dollars``; ``shared`` says that one prompt was for several paths. ``estimate`` is what a path of
+    this request may cost. ``key`` is the client's name.
     """
 
     drawn: int = 0
@@ -121,6 +122,10 @@ class RequestSpending:
     cut_paths: int = 0
     cut_tokens: int = 0
     cut_dollars: float = 0.0
+    calls: int = 0
+    prompt_tokens: int = 0
+    prompt_dollars: float = 0.0
+    shared: bool = False
     priced: bool = True
     estimate: PathEstimate = NOTHING
     key: str = ""
@@ -166,6 +171,12 @@ class Billing:
             self.metrics.count("keff_odd_usage_total")
         dollars = 0.0 if price is None else charge(bill, price, paths, seconds)
         spent.dollars += dollars
+        if paths:
+            spent.calls, spent.shared = spent.calls + 1, spent.shared or paths > 1
+            spent.prompt_tokens += bill.prompt
+            spent.prompt_dollars += (
+                0.0 if price is None else charge(Usage(bill.prompt, bill.cached), price, 0, 0.0)
+            )
         spent.uncounted += paths > 0 and (given.odd or not stated or not bill.prompt)
         spent.priced = spent.priced and (price is not None or not paths)
         self.metrics.count("keff_tokens_total", bill.prompt, kind="prompt")

@@ -83,7 +83,8 @@ class RequestCost(NamedTuple):
     ``stop`` says why its vote ended. ``cancelled`` paths were started and did not come back. ``at_once``
     are the seconds that today's paths would have taken side by side, if known. The upstream billed
     ``tokens``; ``cut_tokens`` and ``cut_dollars`` of them are for cancelled paths. ``id``, ``key`` and
-    ``model`` say which request it was.
+    ``model`` say which request it was. Where a call draws several paths by one prompt, today's call does,
+    too: ``shared_calls`` (0: none does) had prompts of ``prompt_tokens`` for ``prompt_dollars``.
     """
 
     seconds: float
@@ -98,6 +99,9 @@ class RequestCost(NamedTuple):
     model: str = ""
     stop: str = ""
     cancelled: int = 0
+    shared_calls: int = 0
+    prompt_tokens: int = 0
+    prompt_dollars: float = 0.0
 
     @property
     def started(self) -> int:
@@ -181,10 +185,14 @@ class GatewayChange:
         k = self.baseline.k
         if k is None or not spent.paths:
             return {}
-        by = k / spent.paths
+        # Of each path, and of the prompt that all share.
+        by, once = k / spent.paths, 0.0
+        if spent.shared_calls:
+            once = 1 / spent.shared_calls - by
         found = {"paths": float(k), "tokens": by * (spent.tokens - spent.cut_tokens)}
+        found["tokens"] += once * spent.prompt_tokens
         if spent.dollars is not None:
-            found["dollars"] = by * (spent.dollars - spent.cut_dollars)
+            found["dollars"] = by * (spent.dollars - spent.cut_dollars) + once * spent.prompt_dollars
         if spent.at_once is not None:
             found["seconds"] = spent.at_once
         return found

@@ -149,6 +149,9 @@ class RequestJob(RequestSpending):
             self.model,
             self.stop,
             self.cancelled,
+            self.calls if self.shared else 0,
+            self.prompt_tokens,
+            self.prompt_dollars,
         )
 
     def head_for(self, branch: Branch | None) -> bytes:
