@@ -367,7 +367,7 @@ def speed() -> None:
         f"{rule},confidence={name}" for name in named for rule in ("switch:0.9", "lead_k:2,weight=log_odds")
     ]
     begun = time.process_time()
-    replay(votes, rules, rng, Replaying(replicates=1000))
+    replay(votes, rules, rng, Replaying())
     print(f"calibration and replay of 500 x 32 with three scores: {time.process_time() - begun:.2f} s")
 
 

@@ -186,7 +186,7 @@ def compare(places: int, asked: argparse.Namespace) -> list[Figure]:
     del server
     gc.collect()
     crowding = Crowding(places, pilot.alone())
-    how = Replaying(replicates=50, crowding=crowding)
+    how = Replaying(crowding=crowding)
     rows = replay(replace(pilot.votes(), correct=None), list(POLICIES), np.random.default_rng(0), how)
     figures: list[Figure] = []
     for spec in POLICIES:

@@ -12,6 +12,7 @@ import pytest
 
 import command_line
 import keff
+from keff.analysis.replay import Replaying
 from keff.analysis.wanted import WANTED, settings_of
 from keff.cli.analyze import command as analyze_command
 
@@ -30,6 +31,15 @@ GOLD = {"gold_answer": ["4"] * 60}
 def test_the_keywords_are_the_options_of_the_command_line() -> None:
     options = {*inspect.signature(analyze_command).parameters}
     assert options >= {*WANTED}
+
+
+def test_a_replay_takes_the_keywords_of_an_analysis_and_has_its_rule() -> None:
+    rows, asked = answers(), {"now": 4, "retain": 0.98, "slower": "any"}
+    found = keff.replay(rows, ["fixed:4"], **asked, **GOLD)
+    assert found.decision == keff.analyze(rows, **asked, **GOLD).decision
+    assert found.baseline == "fixed:4" and found[found.decision.policy].expected_kept is not None
+    with pytest.raises(keff.KeffError, match="settings hold every choice: leave out now"):
+        keff.replay(rows, ["fixed:4"], Replaying(), now=4, **GOLD)
 
 
 def test_keywords_say_what_settings_say(tmp_path: Path) -> None:

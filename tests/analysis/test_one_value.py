@@ -22,7 +22,6 @@ import keff
 from benchmarks.places import RECORDED
 from how_many import examples
 from keff.analysis.decision import Aim
-from keff.analysis.replay import Replaying
 from keff.analysis.results.decision import Decision, Seconds
 from keff.analysis.terms import Terms
 from keff.records import Interval
@@ -82,7 +81,7 @@ def of_decision(decision: Decision) -> Iterator[Figure]:
 
 def of_replay(file: Path) -> Iterator[Figure]:
     rules = ["fixed:1", "fixed:2", "fixed:8", "lead_k:2,cap=8", "curtailed:cap=8"]
-    found = keff.replay(file, rules, Replaying(now=NOW, aim=Aim()))
+    found = keff.replay(file, rules, now=NOW)
     assert found.decision is not None
     once = found["fixed:1"].accuracy
     for row in found.policies:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,6 @@ from keff.analysis import gate as gates
 from keff.analysis import replay as replaying
 from keff.analysis import scores as repeated_scores
 from keff.analysis.combine import combine_record, fitting, read_embeddings
-from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings
 from keff.analysis.mix.choose import MixAim
 from keff.analysis.mix.findings import MixFindings
@@ -28,7 +27,7 @@ from keff.analysis.results.estimates import Analysis
 from keff.analysis.results.gate import Gate
 from keff.analysis.results.replay import Replay
 from keff.analysis.results.scores import Audit, Noise
-from keff.analysis.wanted import WANTED, Wanted, settings_of, tariff_of
+from keff.analysis.wanted import WANTED, Wanted, replaying_of, settings_of, tariff_of
 from keff.errors import UsageError
 from keff.policy import Policy
 from keff.reading.arrays import numeric_rows
@@ -74,21 +73,34 @@ def replay(
     policies: str | Policy | Sequence[str | Policy],
     settings: replaying.Replaying | None = None,
     *,
-    seed: int = 0,
+    now: int | str | None = None,
+    cap: int | None = None,
+    retain: float | None = None,
+    slower: float | Literal["any"] | None = None,
+    prices: str | Path | Mapping[str, Price | Mapping[str, float]] | None = None,
+    pace: str | None = None,
+    random_slots: bool | None = None,
+    seed: int | None = None,
     **how: Unpack[SourceOptions],
 ) -> Replay:
     """Compare stopping policies on recorded paths, at equal cost; ``source`` as in ``analyze``.
 
-    Policies are specs such as ``"lead_k:3"``, or objects of your own. ``seed`` is that of the random orders
-    of drawing. Raises KeffError, such as PolicyError for a policy that may draw more than was recorded.
+    Policies are specs such as ``"lead_k:3"``, or objects of your own. ``now``, ``cap``, ``retain``,
+    ``slower``, ``prices`` and ``pace`` are as in ``analyze``, whose rule is a row, too; ``random_slots`` says
+    that template slots are drawn at random in deployment. ``settings`` holds them all at once. ``seed`` is
+    that of the random orders of drawing. Raises KeffError, such as PolicyError for a policy that may draw
+    more than was recorded.
 
     Example: ``keff.replay("answers.csv", ["fixed:8", "lead_k:3,cap=8"])["lead_k:3,cap=8"].accuracy``.
     """
     rules = list(policies) if isinstance(policies, list | tuple) else [policies]
-    ballot = one_model(read(source, how)).ballot
-    settings = settings or replaying.Replaying(aim=Aim(), seed=seed)
-    found = replaying.replay(ballot.votes, rules, np.random.default_rng(seed), settings)  # pyright: ignore[reportArgumentType]
-    return replace(found, warnings=(*ballot.notes, *found.warnings))
+    record = one_model(read(source, how))
+    words = {"now": now, "cap": cap, "retain": retain, "slower": slower, "prices": prices, "pace": pace}
+    words |= {"random_slots": random_slots, "seed": seed}
+    wanted = replaying_of(words, record.info.model, settings)
+    votes, rng = record.ballot.votes, np.random.default_rng(wanted.seed)
+    found = replaying.replay(votes, rules, rng, wanted)  # pyright: ignore[reportArgumentType]
+    return replace(found, warnings=(*record.ballot.notes, *found.warnings))
 
 
 def noise(source: object, **how: Unpack[SourceOptions]) -> Noise:

@@ -1,4 +1,4 @@
-"""Keywords of ``keff.analyze``, the same as the command line's options."""
+"""Keywords of ``keff.analyze`` and ``keff.replay``, the same as the command line's options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 from keff.analysis.decision import Aim
 from keff.analysis.estimates import Settings
 from keff.analysis.money import Pace, Tariff
+from keff.analysis.replay import Replaying
 from keff.analysis.terms import Terms
 from keff.errors import UsageError
 from keff.policy.spec import MAX_CAP
@@ -75,6 +76,27 @@ def settings_of(words: Mapping[str, Any], settings: Settings | None = None) -> S
         aim=aim_of(given),
         terms=terms_of(given),
         false_accept=given.get("false_accept"),
+    )
+
+
+def replaying_of(given: Mapping[str, Any], model: str | None, settings: Replaying | None = None) -> Replaying:
+    """Return the settings of a replay of ``model`` from keywords or command-line options.
+
+    Raises UsageError where settings are given too.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if settings is not None:
+        if given:
+            raise UsageError(f"settings hold every choice: leave out {', '.join(given)}")
+        return settings
+    terms, own = terms_of(given), ("cap", "random_slots", "seed")
+    return Replaying(
+        now=terms.now,
+        tariff=terms.tariff,
+        pace=terms.pace,
+        model=model,
+        aim=aim_of(given),
+        **{name: given[name] for name in own if name in given},
     )
 
 

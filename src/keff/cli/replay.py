@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from keff.analysis.arms import open_arm
-from keff.analysis.money import Pace
-from keff.analysis.replay import Replaying, at_cap, markdown, replay
+from keff.analysis.replay import at_cap, markdown, replay
 from keff.analysis.results.replay import Replay
 from keff.analysis.walks import reference_of
-from keff.analysis.wanted import aim_of, tariff_of
+from keff.analysis.wanted import replaying_of
 from keff.cli import _options as o
 from keff.cli._console import tell
 from keff.cli._groups import LogOptions
@@ -74,16 +73,8 @@ def command(
         raise UsageError(f"{path} has no gold answers, and the figure shows accuracy: name a .md file")
     top = min(cap or reference_of(now, votes.k).cap, votes.k)
     fixed = None if out is None or out.suffix == ".md" else _fixed_curve(votes, top)
-    how = Replaying(
-        cap=cap,
-        random_slots=random_slots,
-        now=now,
-        tariff=None if prices is None else tariff_of(prices),
-        model=record.info.model,
-        pace=None if pace is None else Pace.of(pace),
-        aim=aim_of({"retain": retain, "slower": slower}),
-        seed=seed,
-    )
+    words = {"now": now, "cap": cap, "retain": retain, "slower": slower, "prices": prices, "pace": pace}
+    how = replaying_of(words | {"random_slots": random_slots, "seed": seed}, record.info.model)
     usual = at_cap(DEFAULTS if votes.n_clusters < 2 else (*DEFAULTS, FITTED), top)
     named = [*(policies or ()), *(policy or ())]
     replayed = replay(votes, named or usual, np.random.default_rng(seed), how)
