@@ -20,6 +20,7 @@ import pytest
 
 import keff
 from benchmarks.places import RECORDED
+from docs_pages import REPO
 from how_many import examples
 from keff.analysis.decision import Aim
 from keff.analysis.results.decision import Decision, Seconds
@@ -138,6 +139,19 @@ def of_mix(file: Path, folder: Path) -> Iterator[Figure]:
             yield f"{found.cost_unit} of {rule}", "mix: single", exact(line.cost.value)
 
 
+def of_atlas(file: Path) -> Iterator[Figure]:
+    """The record's line in the documentation, from which README.md and its tables are written."""
+    entries = json.loads((REPO / "docs" / "atlas" / "atlas.json").read_text("utf-8"))["entries"]
+    (own,) = (entry for entry in entries if entry["name"] == file.stem)
+    rule, today = own["policy"], own["today"]
+    measured = {"accuracy of one path": "p", "c": "c", f"accuracy of fixed:{today}": "vote"}
+    expected = {f"paths of {rule}": "mean_paths", f"expected kept of {rule}": "kept"}
+    for name, field in (measured | expected).items():
+        if own[field] is not None:
+            value = Interval(**own[field])
+            yield name, f"atlas: {field}", exact(value.value) if name in expected else value
+
+
 def of_compare(file: Path, folder: Path) -> Iterator[Figure]:
     """The record against itself with the paths of each question in another order, and fewer of them."""
     rows = file.read_text("utf-8").splitlines()
@@ -237,7 +251,8 @@ def contradictions(found: dict[str, list[tuple[str, Interval]]]) -> list[str]:
     for name, figures in found.items():
         for (where, one), (there, other) in combinations(figures, 2):
             rounded = any(
-                place.startswith(("report", "analyze: because", "replay: diff")) for place in (where, there)
+                place.startswith(("report", "analyze: because", "replay: diff", "atlas"))
+                for place in (where, there)
             )
             if apart(one, other, rounded=rounded):
                 told.append(f"{name}: {one.text('.4f')} ({where}), {other.text('.4f')} ({there})")
@@ -255,6 +270,8 @@ def records() -> list[Path]:
 @pytest.mark.parametrize("name", QUICK)
 def test_no_quantity_of_a_record_has_two_values(name: str, tmp_path: Path) -> None:
     found = walked(RECORDED / f"{name}.jsonl", tmp_path)
+    for what, where, value in of_atlas(RECORDED / f"{name}.jsonl"):
+        found[what].append((where, value))
     assert len(found) > 20
     assert contradictions(found) == []
 
