@@ -61,6 +61,26 @@ def test_tries_stop_where_the_next_is_worth_less_than_it_costs(worth: float, bou
     assert chosen == 1 or found.tries.lines[chosen - 2].next_right.value > bound
 
 
+def test_whether_a_fourth_trial_of_an_agent_pays_is_told_from_four_trials(tmp_path: Path) -> None:
+    """150 tasks as beta(1, 2) gives them in four trials: after three failures 1 in 6 is right."""
+    tasks = [right for right, times in enumerate((50, 40, 30, 20, 10)) for _ in range(times)]
+    runs = [
+        {"task_id": task, "trial": trial, "reward": float(trial < right), "info": {}, "traj": []}
+        for task, right in enumerate(tasks)
+        for trial in range(4)
+    ]
+    (tmp_path / "agent.json").write_text(json.dumps(runs))
+    found = keff.analyze(tmp_path / "agent.json").tries
+    assert found is not None and found.k == 4
+    third = found.lines[2]
+    # Of those with one right trial a quarter have it fourth.
+    assert third.right.value == pytest.approx(1 - (50 + 40 / 4) / 150)
+    assert third.next_right.value == pytest.approx(1 / 6, abs=0.03)
+    lo, hi = third.next_right.limits or (1, 0)
+    assert lo < 1 / 6 < hi
+    assert third.worth == pytest.approx(1 / third.next_right.value)
+
+
 def test_an_aim_by_budget_and_by_share_are_kept() -> None:
     rows = np.array(verdicts(n=200))
     budgeted = keff.analyze(rows, budget=2).decision
