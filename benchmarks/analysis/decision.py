@@ -171,6 +171,7 @@ def ablations(
         "no wide part of the prior": replace(prior, wide_weight=0.0),
         "no pseudo-questions": replace(prior, pseudo_questions=0),
         "no least variance": replace(prior, least_variance=0.0),
+        "no imagined clusters": replace(prior, imagined=0.0),
         "one price for all rules": replace(prior, deep=prior.one_path * paths),
         "no measured loss": replace(prior, least_variance=1e9),
         "no prior": replace(prior, sd=1e3),

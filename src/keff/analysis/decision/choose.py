@@ -8,7 +8,6 @@ import numpy as np
 
 from keff.analysis.decision.aim import Aim
 from keff.analysis.decision.posterior import JointPosterior
-from keff.analysis.decision.prior import LEVEL_UNKNOWN
 from keff.analysis.decision.timing import SURE_OF_TIME, Timing
 from keff.analysis.results.decision import VotingVerdict
 from keff.records import Interval, frozen
@@ -110,8 +109,11 @@ def stated_gain(posterior: JointPosterior, choice: Choice) -> Interval:
 
 
 def allowed_loss(posterior: JointPosterior, aim: Aim) -> float:
-    """Return the accuracy a rule may lose against the better of one path and the reference."""
-    level = LEVEL_UNKNOWN if posterior.level is None else posterior.level
+    """Return the accuracy a rule may lose against the better of one path and the reference.
+
+    Without labels losses are parts of the reference's accuracy, which then counts as 1.
+    """
+    level = 1.0 if posterior.level is None else posterior.level
     return (1 - aim.share) * max(level - min(float(posterior.loss[posterior.single]), 0.0), 0.0)
 
 

@@ -10,7 +10,6 @@ from keff.analysis.decision.outcomes import COLUMNS, RuleOutcomes
 from keff.analysis.decision.prior import DRAWS, GENERIC, PriceLaw, Prior, centred_normals
 from keff.policy import parse_policy
 from keff.records import frozen
-from keff.stats.intervals import IMAGINED
 from keff.stats.votes import FloatArray
 
 # The usual variance of a vote's gain for each flip of one path, worth so many questions: fitted by
@@ -202,7 +201,7 @@ def _losses(
     least = prior.least_variance * mean_flips / groups
     # Two imagined units, as beside measured differences, as far as the rule changes answers at all; one that
     # reads a confidence may change as many as one path does.
-    imagined = 2 * (IMAGINED / groups) ** 2 * np.nan_to_num(ratios, nan=1.0)
+    imagined = 2 * (prior.imagined / groups) ** 2 * np.nan_to_num(ratios, nan=1.0)
     extra = np.sqrt(imagined + by_luck)
     unsure = np.maximum(least, variance + by_luck)
     raw = first["loss"] + extra * centred_normals(rng)

@@ -11,16 +11,13 @@ from keff.analysis.decision.outcomes import RuleOutcomes
 from keff.analysis.walks import run, share_changed
 from keff.policy import Policy, in_flight_of
 from keff.records import frozen
+from keff.stats.intervals import IMAGINED
 from keff.stats.models.mixture import GENERIC_WEIGHTS, prior_shares
 from keff.stats.votes import FloatArray
 from keff.stats.voting.draws import Draws
 
 # The Monte Carlo error of a 2.5% quantile is then half a percent of probability.
 DRAWS = 1_000
-
-# Accuracy of the reference where there are no labels: the mean of recorded workloads
-# (``benchmarks.constants.usual_vote``).
-LEVEL_UNKNOWN = 0.66
 
 
 @frozen
@@ -42,6 +39,9 @@ class Prior:
     for each flip: few flips are all alike by chance. More leans further on the usual price: at .4 recorded
     workloads keep .05 points more at equal paths, but a wrong answer that is the mode (.60 against .35) is
     seen in 4% of pilots of 50 questions instead of 73%.
+
+    Beside the losses stand two imagined clusters that differ by ``imagined``, one to either side, as beside
+    measured differences (``paired_difference``).
     """
 
     one_path: float
@@ -51,6 +51,7 @@ class Prior:
     wide_sd: float = 0.6
     pseudo_questions: float = 10
     least_variance: float = 0.15
+    imagined: float = IMAGINED
 
     def mean(self, ratio: FloatArray, cap: int) -> FloatArray:
         """Return the prior mean for rules [C], by changed answers relative to one path's (``ratio`` [C])."""
@@ -123,11 +124,8 @@ class PriceLaw:
         cls, seen: RuleOutcomes, ratios: FloatArray, cap: int, prior: Prior, level: float | None
     ) -> PriceLaw:
         """Return the prior on this workload's scale: prices are parts of the reference's accuracy."""
-        scale = (
-            (level or LEVEL_UNKNOWN)
-            if seen.right is None
-            else float(np.clip(seen.rows.mean(seen.right), 0, 1))
-        )
+        # Without labels losses stay parts of that accuracy, as does what an aim allows.
+        scale = (level or 1.0) if seen.right is None else float(np.clip(seen.rows.mean(seen.right), 0, 1))
         # Answers that were right with one path may be lost too, where the reference is hardly ever right.
         once = 0.0 if seen.loss is None else float(seen.rows.means(seen.loss)[seen.specs.index("fixed:1")])
         most = max(scale, scale - once)
