@@ -61,7 +61,7 @@ def test_gls_r_learns_the_noise_of_slots_and_keeps_equal_weights_without_need() 
     assert found.weights[1:] == pytest.approx([(1 - found.weights[0]) / 3] * 3, abs=0.06)
     assert found.held_out_risk < found.held_out_risk_uniform
     even = gls_r(signal + rng.normal(size=(60, 4, 32)))
-    assert even.kept_uniform
+    assert even.ridge is None
     assert even.weights == pytest.approx([0.25] * 4)
 
 

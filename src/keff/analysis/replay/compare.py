@@ -104,7 +104,6 @@ class Pilot:
             paths=total,
             labels=self.items if labels else 0,
             mean_paths_with_pilot={n: mean_paths + total / n for n in SERVED},
-            mean_paths_if_every_question_were_piloted=mean_paths + self.paths,
         )
 
 

@@ -31,7 +31,6 @@ class PilotCosts(Result):
     paths: int
     labels: int
     mean_paths_with_pilot: Mapping[int, float]
-    mean_paths_if_every_question_were_piloted: float
 
 
 @frozen

@@ -27,7 +27,6 @@ class RidgeChoice:
     held_out_risk: float
     held_out_risk_uniform: float
     se: float
-    kept_uniform: bool
 
 
 def slot_covariance(embeddings: ArrayLike) -> FloatArray:
@@ -77,7 +76,7 @@ def choose_ridge(embeddings: ArrayLike, rng: np.random.Generator) -> RidgeChoice
     even = not float(difference.mean()) < -se
     weights = uniform if even else _ridge_weights(slot_covariance(e), ridge)
     risks = float(fits[ridge].mean()), float(plain.mean())
-    return RidgeChoice(None if even else ridge, tuple(weights.tolist()), *risks, se, even)
+    return RidgeChoice(None if even else ridge, tuple(weights.tolist()), *risks, se)
 
 
 def _held_out_risks(trains: list[FloatArray], tests: list[FloatArray], ridge: float) -> FloatArray:
