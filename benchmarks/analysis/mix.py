@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.places import RECORDED
-from keff.analysis.mix.choose import LEAST_STANDARD_ERRORS, MixAim, PlanChoice, PlanTable, choose, claims_of
+from keff.analysis.mix.choose import LEAST_STANDARD_ERRORS, MixAim, PlanChoice, PlanTable, choose
+from keff.analysis.mix.claims import claims_of
 from keff.analysis.mix.drop import LOOKS, LOSS_ALLOWED, expected_losses, is_dominated
 from keff.analysis.mix.orders import draw_orders
 from keff.analysis.mix.prices import Costs, path_costs

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable, claims_of
+from keff.analysis.mix.choose import MixAim, PlanChoice, PlanTable
+from keff.analysis.mix.claims import claims_of
 from keff.analysis.mix.findings import short
 from keff.analysis.mix.prices import path_costs
 from keff.analysis.mix.study import MixSettings, combine_branches

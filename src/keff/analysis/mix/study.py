@@ -12,7 +12,8 @@ import numpy as np
 
 from keff.analysis.audit import ceiling
 from keff.analysis.decision.tries import LEAST_QUESTIONS, Verdicts, errors_of, why_undecidable
-from keff.analysis.mix.choose import BaselineComparison, Claims, MixAim, PlanTable, choose, claims_of
+from keff.analysis.mix.choose import MixAim, PlanTable, choose
+from keff.analysis.mix.claims import BaselineComparison, Claims, claims_of
 from keff.analysis.mix.drop import DroppedBranch
 from keff.analysis.mix.findings import (
     BranchLine,
