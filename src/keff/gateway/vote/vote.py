@@ -235,7 +235,7 @@ class Vote:
                 await self._wait()
         finally:
             await self._cancel()
-        self._read_as_one_kind(range(len(self.drawn)))
+        self._compare_paths(range(len(self.drawn)))
         keys: list[str | None] = []
         while len(keys) < paths and (path := self.drawn.get(len(keys))) is not None:
             if path.unread or path.repeated:
@@ -257,7 +257,7 @@ class Vote:
     def _view(self, places: Sequence[int]) -> View:
         """Return the policy's view of some paths; raises EndedError where the vote ends without it."""
         self._check_lost(places)
-        self._read_as_one_kind(places)
+        self._compare_paths(places)
         paths = [self.drawn.get(place) for place in places]
         if cause := self._cause_to_end(self._at(places)):
             raise EndedError(cause)
@@ -302,8 +302,9 @@ class Vote:
         if not self.skip and self._error is not None:
             raise self._error
 
-    def _read_as_one_kind(self, places: Sequence[int]) -> None:
-        """Determine the kind of answer from the first paths, and set all vote keys by it."""
+    def _compare_paths(self, places: Sequence[int]) -> None:
+        """Mark repeats, determine the kind of answer from the first paths, and set all vote keys by it."""
+        self._mark_repeats()
         paths = self._at(places)
         if not paths or paths[0].readings is None:
             return
@@ -385,7 +386,6 @@ class Vote:
         paths = await self.judge(answer)
         for place, path in enumerate(paths[:n]):
             self.drawn[start + place] = path._replace(branch=branch, cached=answer.cached)
-        self._mark_repeats()
         return min(len(paths), n)
 
     def _mark_repeats(self) -> None:
@@ -407,7 +407,7 @@ class Vote:
             self.drawn[place] = path._replace(repeated=repeated or same)
 
     def _outcome(self, counted: Sequence[int], stop: Stop | None, cause: Cause, cancelled: int) -> Outcome:
-        self._read_as_one_kind(counted)
+        self._compare_paths(counted)
         drawn = self._at(counted)
         paths, again = (tuple(path for path in drawn if path.repeated is same) for same in (False, True))
         if len(self.drawn) < self.least or not paths:
