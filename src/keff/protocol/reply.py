@@ -390,7 +390,7 @@ def choices_of(response: object) -> list[ChoiceObject]:
     by_index: dict[int, ChoiceObject] = {}
     for position, choice in enumerate(choices):
         index = index_of(choice.get("index"), position)
-        if index is None or not (is_fault(choice) or _is_message(choice.get("message"))):
+        if index is None or not (_is_message(choice.get("message")) or is_fault(choice)):
             raise EngineError("the server's answer has a malformed choice")
         if index in by_index:
             raise RepeatedError("the server's answer has two choices with one index")
