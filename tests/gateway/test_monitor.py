@@ -180,11 +180,13 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
         first.observe(keys)
     first.save()
     file.close()
-    second = Monitor(plan, policy, StateFile(tmp_path / "state"))
+    file = StateFile(tmp_path / "state")
+    second = Monitor(plan, policy, file)
     for keys in stream[13:]:
         second.observe(keys)
     assert second.gauges() == whole.gauges()
     assert second.seen == 30
+    file.close()
 
 
 def test_another_plan_starts_afresh(tmp_path: Path) -> None:
@@ -196,6 +198,7 @@ def test_another_plan_starts_afresh(tmp_path: Path) -> None:
     monitor.save()
     other = plan_of(rng, "lead_k:3")
     assert Monitor(other, parse_policy(other.policy), file).seen == 0
+    file.close()
 
 
 def test_a_state_file_that_cannot_be_used_is_refused_with_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -96,6 +97,15 @@ def _plan(deployment: Deployment) -> Plan:
 def ledger_of(deployment: Deployment) -> TrafficLedger:
     """Return the traffic ledger of a deployment, its state file open; raises PlanError and UsageError."""
     policy, file = policy_of(deployment), StateFile(deployment.state) if deployment.state else None
+    with ExitStack() as refused:
+        if file is not None:
+            refused.callback(file.close)
+        ledger = _ledger(deployment, policy, file)
+        refused.pop_all()
+    return ledger
+
+
+def _ledger(deployment: Deployment, policy: Policy, file: StateFile | None) -> TrafficLedger:
     plan, planless = _plan(deployment), deployment.plan is None
     if planless and file is not None:
         plan = plan.model_copy(update={"profile": saved_profile(file, policy)})

@@ -91,13 +91,22 @@ def pilot_scores(profile: Profile, score: Score, rng: np.random.Generator) -> li
     return scores
 
 
+def _opened(file: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(file, timeout=0.5, isolation_level=None)
+    try:
+        database.executescript(_OPENED)
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
 class StateFile:
     """File that keeps the monitors' state over restarts, by plan; locked by one process."""
 
     def __init__(self, file: Path) -> None:
         try:
-            self._db = sqlite3.connect(file, timeout=0.5, isolation_level=None)
-            self._db.executescript(_OPENED)
+            self._db = _opened(file)
         except sqlite3.Error as error:
             raise UsageError(
                 f"{file} cannot hold the drift state ({error}): name another with --state"
