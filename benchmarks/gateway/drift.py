@@ -39,7 +39,7 @@ from keff.analysis.decision import Aim, decide
 from keff.gateway.traffic.monitor import Monitor, stops_at
 from keff.gateway.traffic.traffic import profile_of
 from keff.gateway.upstream.answer import Answer
-from keff.gateway.vote.vote import Drawn, Vote
+from keff.gateway.vote.vote import PathResult, Vote
 from keff.plan import Plan
 from keff.policy import parse_policy
 from keff.protocol.server import Sharing
@@ -129,8 +129,8 @@ def on_arrival(width: int, runs: int, requests: int = 300) -> None:
         seconds = rng.lognormal(rng.normal(0, 0.5), 0.4, 8) * np.where(codes == 0, 1, 3)
         return codes.astype(str).tolist(), seconds.tolist()
 
-    async def judge(answer: Answer) -> list[Drawn]:
-        return [Drawn(choice, {}, str(choice["key"])) for choice in answer.choices]
+    async def judge(answer: Answer) -> list[PathResult]:
+        return [PathResult(choice, {}, str(choice["key"])) for choice in answer.choices]
 
     async def traffic(monitor: Monitor, rng: np.random.Generator) -> None:
         for _ in range(requests):

@@ -7,17 +7,17 @@ from typing import Any
 
 from keff.gateway.http.reply import completion, total_usage, vote_object, winner
 from keff.gateway.http.stream import chunks
-from keff.gateway.vote.vote import Drawn, Outcome
+from keff.gateway.vote.vote import Outcome, PathResult
 from keff.policy import Stop
 from keff.protocol.reply import Counts
 
 
-def path(text: str, key: str | None, **usage: Any) -> Drawn:
+def path(text: str, key: str | None, **usage: Any) -> PathResult:
     choice = {"index": 3, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    return Drawn(choice, {"id": text, "model": "m", "system_fingerprint": "f", "usage": usage}, key)
+    return PathResult(choice, {"id": text, "model": "m", "system_fingerprint": "f", "usage": usage}, key)
 
 
-def outcome(*paths: Drawn, answer: str | None, unused: tuple[Drawn, ...] = ()) -> Outcome:
+def outcome(*paths: PathResult, answer: str | None, unused: tuple[PathResult, ...] = ()) -> Outcome:
     return Outcome(Stop(answer, 0.97, "posterior", "enough"), "policy", paths, unused, 1, 2)
 
 
@@ -34,7 +34,7 @@ def test_the_shortest_path_of_the_winner_is_shown_or_the_first() -> None:
 def test_usage_is_the_sum_and_a_shared_response_counts_once() -> None:
     one = path("a", "7", prompt_tokens=5, completion_tokens=2, prompt_tokens_details={"cached_tokens": 4})
     two = path("b", "7", prompt_tokens=5, completion_tokens=3, prompt_tokens_details={"cached_tokens": 1})
-    twin = Drawn(two.choice, two.body, "8")
+    twin = PathResult(two.choice, two.body, "8")
     usage, counts = total_usage([one, two, twin])
     assert usage == {
         "prompt_tokens": 10,

@@ -19,8 +19,8 @@ from keff.gateway.traffic.savings import (
     GatewayChange,
     RequestCost,
     longest_of,
+    paths_beside_today,
     planned_savings,
-    replayed,
 )
 from keff.policy import parse_policy
 from keff.sampling.cost import Price
@@ -47,7 +47,7 @@ def test_a_reply_is_compared_with_k_paths_of_its_own() -> None:
     change = GatewayChange(Baseline("fixed:8", 8))
     change.take(RequestCost(0.5, 0.04, 4, at_once=0.2))
     change.take(RequestCost(0.1, 0.20, 10, at_once=0.3))
-    told = change.told(None, (), None)
+    told = change.comparison(None, (), None)
     assert told["against"] == "fixed:8"
     assert [told[name]["value"] for name in ("paths", "dollars", "seconds")] == pytest.approx(  # type: ignore[index]
         [(-4 + 2) / 2, (0.04 - 0.08 + 0.20 - 0.16) / 2, (0.3 - 0.2) / 2]
@@ -57,12 +57,12 @@ def test_a_reply_is_compared_with_k_paths_of_its_own() -> None:
 
 def test_another_policy_is_replayed_on_the_requests_that_were_drawn_on() -> None:
     rows = [("a",) * 8, ("a", "b", "a", "b", "a", "a", "a", "a"), ("a", "a", "b", "a", "a", "a", "a", "a")]
-    interval = replayed(parse_policy("lead_k:2,cap=8"), parse_policy("lead_k:3,cap=8"), rows)
+    interval = paths_beside_today(parse_policy("lead_k:2,cap=8"), parse_policy("lead_k:3,cap=8"), rows)
     # By hand: lead 2 is reached after 2, 6 and 2 paths, lead 3 after 3, 7 and 5.
     assert interval is not None and interval.value == pytest.approx(((2 - 3) + (6 - 7) + (2 - 5)) / 3)
     change = GatewayChange(Baseline("lead_k:3,cap=8", None))
     change.take(RequestCost(1.0, 0.1, 2))
-    told: Any = change.told(parse_policy("lead_k:2,cap=8"), rows, 0.01)
+    told: Any = change.comparison(parse_policy("lead_k:2,cap=8"), rows, 0.01)
     assert told["paths"]["value"] == interval.value
     assert told["dollars"]["value"] == pytest.approx(0.01 * interval.value)
     assert told["seconds"] is None

@@ -17,7 +17,7 @@ from fault_server import Script, running
 from gateway_rig import Options, Rig, gateway
 from keff.errors import UsageError
 from keff.gateway.traffic import pages, savings, traffic
-from keff.gateway.traffic.ledger import TrafficLedger, Voted
+from keff.gateway.traffic.ledger import TrafficLedger, VotedRequest
 from keff.gateway.traffic.monitor import Monitor
 from keff.gateway.traffic.savings import Mean
 from keff.gateway.traffic.traffic import Learner, Traffic, profile_of
@@ -220,6 +220,6 @@ def test_free_text_is_nothing_to_compare_a_learned_profile_with() -> None:
     for learned, seen in ((True, 1), (False, 2)):
         monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
         ledger = TrafficLedger(policy=policy, monitor=monitor, learned=learned)
-        ledger.take(Voted((None,), None, "free_text", 0, regular=True))
-        ledger.take(Voted(("a", "a", "a"), "text", "policy", 0, regular=True))
+        ledger.take(VotedRequest((None,), None, "free_text", 0, regular=True))
+        ledger.take(VotedRequest(("a", "a", "a"), "text", "policy", 0, regular=True))
         assert monitor.seen == seen

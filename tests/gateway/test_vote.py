@@ -15,7 +15,7 @@ import drawn
 from how_many import examples
 from keff.gateway.http.errors import Problem
 from keff.gateway.upstream.answer import Answer, UpstreamError
-from keff.gateway.vote.vote import Drawn, Outcome, Vote
+from keff.gateway.vote.vote import Outcome, PathResult, Vote
 from keff.policy import Policy, Stop, View, parse_policy
 from keff.protocol.server import Refusal, Sharing
 
@@ -53,8 +53,8 @@ class Server:
         choices = [{"index": i, "key": self.keys[start + i]} for i in range(min(n, self.gives))]
         return Answer(choices, {})
 
-    async def judge(self, answer: Answer) -> list[Drawn]:
-        return [Drawn(choice, answer.body, choice["key"]) for choice in answer.choices]
+    async def judge(self, answer: Answer) -> list[PathResult]:
+        return [PathResult(choice, answer.body, choice["key"]) for choice in answer.choices]
 
     def vote(self, policy: str | Policy, most: int = 1, **rules: Any) -> Vote:
         made = parse_policy(policy) if isinstance(policy, str) else policy
@@ -213,7 +213,7 @@ async def test_free_text_is_seen_after_the_first_round(mode: Any, paths: int) ->
 async def test_cut_paths_are_not_taken_for_free_text() -> None:
     server = Server([None] * 4 + ["7"] * 28)
 
-    async def judge(answer: Answer) -> list[Drawn]:
+    async def judge(answer: Answer) -> list[PathResult]:
         return [path._replace(truncated=True) for path in await server.judge(answer)]
 
     vote = replace(server.vote("lead_k:4", free_text="pass"), judge=judge)

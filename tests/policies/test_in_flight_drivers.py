@@ -25,7 +25,7 @@ from keff.gateway.options import POLICY
 from keff.gateway.traffic.monitor import Monitor
 from keff.gateway.traffic.traffic import profile_of
 from keff.gateway.upstream.answer import Answer, UpstreamError
-from keff.gateway.vote.vote import Drawn, Outcome, Vote
+from keff.gateway.vote.vote import Outcome, PathResult, Vote
 from keff.plan import Plan, Profile
 from keff.policy import parse_policy
 from keff.protocol.server import Refusal, Sharing
@@ -88,9 +88,9 @@ class Scripted:
         return Answer([{"message": {"role": "assistant", "content": text}}], {})
 
 
-async def judge(answer: Answer) -> list[Drawn]:
+async def judge(answer: Answer) -> list[PathResult]:
     keys = [choice["message"]["content"] or None for choice in answer.choices]  # type: ignore[index]
-    return [Drawn(choice, {}, key) for choice, key in zip(answer.choices, keys, strict=True)]
+    return [PathResult(choice, {}, key) for choice, key in zip(answer.choices, keys, strict=True)]
 
 
 def simulated(spec: str, answers: Sequence[str], seconds: Sequence[float]) -> tuple[int, float, float]:

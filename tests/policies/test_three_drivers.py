@@ -24,7 +24,7 @@ from keff.answers import space
 from keff.errors import EngineError
 from keff.gateway.upstream.answer import Answer, UpstreamError
 from keff.gateway.vote.extraction import Reader
-from keff.gateway.vote.vote import Drawn, Vote
+from keff.gateway.vote.vote import PathResult, Vote
 from keff.policy import Policy, Stop, parse_policy, tally
 from keff.protocol.server import Refusal, Sharing
 from keff.records import Completion, Item, Logprobs, Message, Sampling, stable_hash
@@ -167,9 +167,9 @@ async def served(task: Task, engine: Paced, policy: Policy, pace: Pace) -> dict[
     reader = Reader(space("numeric"))
     batches = Sharing(pace.most)
 
-    async def judge(answer: Answer) -> list[Drawn]:
+    async def judge(answer: Answer) -> list[PathResult]:
         return [
-            Drawn(choice, {}, reader.read(choice).key, confidence=choice["confidence"])
+            PathResult(choice, {}, reader.read(choice).key, confidence=choice["confidence"])
             for choice in answer.choices
         ]
 

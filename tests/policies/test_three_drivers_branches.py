@@ -17,7 +17,7 @@ from branch_rig import PATHS, SPECS, TICK, replayed, votes
 from keff.analysis.mix.orders import BranchOrders, Orders
 from keff.analysis.mix.search import replay_cascade, replay_mix
 from keff.gateway.upstream.answer import Answer, UpstreamError
-from keff.gateway.vote.vote import Drawn, Outcome, Vote
+from keff.gateway.vote.vote import Outcome, PathResult, Vote
 from keff.policies.cascade import Cascade
 from keff.policies.mix import Mix
 from keff.policy import Policy, parse_policy
@@ -44,8 +44,8 @@ async def served(policy: Policy, queues: Queues, late: str, stumbles: frozenset[
             raise UpstreamError("stumbled", Refusal(0, wait=TICK))
         return Answer([{"key": key} for key in keys], {})
 
-    async def judge(answer: Answer) -> list[Drawn]:
-        return [Drawn(choice, {}, choice["key"]) for choice in answer.choices]
+    async def judge(answer: Answer) -> list[PathResult]:
+        return [PathResult(choice, {}, choice["key"]) for choice in answer.choices]
 
     shares = {"S": Sharing(1), "L": Sharing(3)}
     vote = Vote(policy, call, judge, Sharing(1), shares)

@@ -24,19 +24,19 @@ from keff.gateway.http.reply import (
 from keff.gateway.http.request import ParsedRequest
 from keff.gateway.keys import ClientKey
 from keff.gateway.options import Options
-from keff.gateway.traffic.ledger import DrawnOn, DrawnWhole, Shadows, TrafficLedger, Voted, VoteLog
+from keff.gateway.traffic.ledger import ShadowCost, Shadows, ShadowVotes, TrafficLedger, VotedRequest, VoteLog
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.pages import States
 from keff.gateway.traffic.savings import Baseline, RequestCost
 from keff.gateway.upstream.answer import RESPONSES, Answer, ClientHeaders, StreamedPath, UpstreamError
 from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger, ServedBranches
-from keff.gateway.vote.extraction import PathReading, Reader, labelled, lacking, reader_asked
-from keff.gateway.vote.job import RequestJob, called, ratings, text_of_choice
+from keff.gateway.vote.extraction import PathReading, Reader, lacking, reader_asked, with_labels
+from keff.gateway.vote.job import RequestJob, make_call, ratings, text_of_choice
 from keff.gateway.vote.kinds import KindReader, Settlement, asked, is_tiny
 from keff.gateway.vote.request_policy import PlanTerms, RequestPolicies
 from keff.gateway.vote.threads import SPARE, AnswerReading, ReadingThreads
-from keff.gateway.vote.vote import Drawn, Outcome, Vote
+from keff.gateway.vote.vote import Outcome, PathResult, Vote
 from keff.narrow import entries, fields
 from keff.policies.retry import reads_verdicts
 from keff.policy import Policy, confidence_of, in_flight_of, parse_policy
@@ -173,7 +173,7 @@ class Service:
             self.billing.charge_cut(job, job.ask.body.get("model"))
         job.kind = vote.settlement.kind
         self._note(job, outcome)
-        reply = self._reply(job, outcome, vote.settlement.told())
+        reply = self._reply(job, outcome, vote.settlement.members_voted())
         if job.shadow and outcome.cause == "policy":
             job.bill = job.so_far(priced=self.priced and job.priced)
             self.shadows.start(self._shadow(job, vote, job.bill))
@@ -185,7 +185,7 @@ class Service:
         if job.reader is not None:
             end = asyncio.get_running_loop().time() + (1 - SPARE) * self.deadline(job)
             job.reading = AnswerReading(
-                labelled(job.reader, job.ask.view), self.pool, self.options.reading_seconds, end
+                with_labels(job.reader, job.ask.view), self.pool, self.options.reading_seconds, end
             )
         # Responses have no n at all.
         alone = job.ask.api is RESPONSES
@@ -237,9 +237,9 @@ class Service:
         # With a seed for each path a cache holds them apart, and gives each its own.
         return replace(answer, cached=answer.cached and not job.ask.seeds)
 
-    async def _paths(self, job: RequestJob, answer: Answer) -> list[Drawn]:
+    async def _paths(self, job: RequestJob, answer: Answer) -> list[PathResult]:
         """Return the paths of one upstream answer with their vote keys."""
-        paths: list[Drawn] = []
+        paths: list[PathResult] = []
         for choice in answer.choices:
             if job.reading is not None:
                 read = await job.reading.read(choice)
@@ -268,7 +268,7 @@ class Service:
         while True:
             head, streamed = job.head_for(branch), StreamedPath() if streams and branch is None else None
             try:
-                return await called(job, upstream, job.call(start, n, branch), n, streamed)
+                return await make_call(job, upstream, job.call(start, n, branch), n, streamed)
             except UpstreamError as error:
                 if not self.learn(job, branch, head, error):
                     raise
@@ -331,14 +331,14 @@ class Service:
             if branch.price is not None:
                 count("keff_branch_dollars_total", dollars, branch=branch.name)
 
-    def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> Drawn:
+    def _path(self, job: RequestJob, choice: Object, body: Object, read: PathReading) -> PathResult:
         confidence = float("nan")
         if job.reads_logprobs:
             summary = with_answer(summarize(*tokens_of(choice)), read.answer)
             confidence = logprob_of(summary, confidence_of(job.policy))
             if not job.ask.logprobs:
                 choice = {name: value for name, value in choice.items() if name != "logprobs"}
-        return Drawn(choice, body, read.key, read.truncated, confidence, read.readings, read.unread)
+        return PathResult(choice, body, read.key, read.truncated, confidence, read.readings, read.unread)
 
     def _reply(self, job: RequestJob, outcome: Outcome, voted_on: Object | None) -> Object:
         if outcome.cause == "free_text" and self.options.free_text == "refuse":
@@ -347,7 +347,7 @@ class Service:
         if outcome.undecided and self.options.strict:
             line = f"{outcome.unread} answers could not be read in time and may decide this vote: ask again"
             raise Problem(503, line, code="undecided")
-        usage, bill = total_usage(outcome.came)
+        usage, bill = total_usage(outcome.returned)
         priced = self.priced and job.priced
         dollars = job.dollars if priced else None
         told = vote_object(outcome, job.policy.spec, job.stale, bill, job.uncounted, dollars)
@@ -369,7 +369,7 @@ class Service:
         path = winner(outcome, self.options.reply)
         if not job.ask.in_chat:
             return response(job.name, path, usage, told, job.ask.asked)
-        others = [each for each in outcome.came if each is not path]
+        others = [each for each in outcome.returned if each is not path]
         if job.greedy:
             # Who asks for several choices of a greedy request gets what every path would have said.
             others = [path] * (job.ask.n - 1)
@@ -387,7 +387,7 @@ class Service:
         regular = job.regular and not outcome.unread and not outcome.repeated
         if regular:
             self.shadows.count(len(keys))
-        self.ledger.take(Voted(tuple(keys), job.kind, job.stop, outcome.failed, regular))
+        self.ledger.take(VotedRequest(tuple(keys), job.kind, job.stop, outcome.failed, regular))
 
     def _write(self, job: RequestJob, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
@@ -408,11 +408,11 @@ class Service:
         finally:
             whole = job.so_far(priced=self.priced and job.priced)
             self.shadows.drew(whole.started - reply.started)
-            self.ledger.take(DrawnWhole(reply, whole))
+            self.ledger.take(ShadowCost(reply, whole))
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
         if job.regular and len(keys) == wanted:
-            self.ledger.take(DrawnOn(tuple(keys)))
+            self.ledger.take(ShadowVotes(tuple(keys)))
 
     async def close(self) -> None:
         """Cancel shadow draws, save persistent state, and close."""

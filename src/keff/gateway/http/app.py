@@ -117,7 +117,7 @@ class Front:
         await response_of(problem)(scope, receive, send)
 
 
-async def _unrouted(_: Request, error: Exception) -> Response:
+async def _no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "it handles no other"
     status = error.status_code
     line = (
@@ -166,7 +166,7 @@ def application(service: Service, guard: Guard, show: Show, beside: Sequence[Wor
             *(Route(path, pages.readyz) for path in READY),
             *(Route(path, pages.view) for path in (METRICS, SAVED, PLAN)),
         ],
-        exception_handlers={HTTPException: _unrouted},
+        exception_handlers={HTTPException: _no_route},
         lifespan=lifespan,
     )
     return Front(chat, rest, guard)

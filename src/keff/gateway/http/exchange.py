@@ -64,7 +64,7 @@ class Exchange:
         if self.not_voted is not None:
             told["x-keff-not-voted"] = self.not_voted
         if self.job is not None:
-            told |= self.job.told()
+            told |= self.job.reply_headers()
         # A name in a plan may be in any script; a header is Latin-1. What the upstream told may be anything.
         head = [
             (name.encode("latin-1"), value.encode("latin-1", "replace"))

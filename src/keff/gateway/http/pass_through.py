@@ -15,7 +15,7 @@ from typing import NamedTuple
 from keff.gateway.billing import NOTHING, RequestSpending, estimated, no_price, paths_asked
 from keff.gateway.http.errors import Problem
 from keff.gateway.http.exchange import Exchange, cancel_on_disconnect
-from keff.gateway.http.security import check_type, received
+from keff.gateway.http.security import check_type, receive_body
 from keff.gateway.http.stream import NOT_HELD, events_of, failure
 from keff.gateway.service import Service
 from keff.gateway.upstream.answer import CHAT, Address, Answer, ClientHeaders, UpstreamCall, UpstreamError
@@ -59,7 +59,7 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
         more: Object = {"stream": True, **({"stream_options": given} if given else {})}
         head = job.head_for(job.first)
         try:
-            await _relayed(service, job, exchange, more, until)
+            await _relay_path(service, job, exchange, more, until)
             return
         except UpstreamError as error:
             service.metrics.count("keff_upstream_failures_total")
@@ -75,7 +75,9 @@ async def relay(service: Service, job: RequestJob, exchange: Exchange) -> None:
                 await asyncio.sleep(rest_after(error, tries))
 
 
-async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: Fields, until: float) -> None:
+async def _relay_path(
+    service: Service, job: RequestJob, exchange: Exchange, more: Fields, until: float
+) -> None:
     call = job.call(0, 1, job.first)
     traced: Mapping[str, str] = {} if job.span is None else job.span.headers()
     body = call.body[:-1] + b"," + json.dumps(more).encode()[1:]
@@ -100,7 +102,7 @@ async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: 
         with contextlib.closing(response):
             meter = Meter(EVENTS, pass_usage=job.ask.include_usage)
             try:
-                await _streamed(response, exchange, meter)
+                await _stream(response, exchange, meter)
                 _note_error(exchange, meter, upstream.address)
             finally:
                 # However it ends: a client that leaves has cost what was generated for it.
@@ -108,7 +110,7 @@ async def _relayed(service: Service, job: RequestJob, exchange: Exchange, more: 
     service.metrics.count("keff_paths_total", became="relayed")
 
 
-async def _streamed(response: Call, exchange: Exchange, meter: Meter) -> None:
+async def _stream(response: Call, exchange: Exchange, meter: Meter) -> None:
     await exchange.begin(200, EVENTS, NOT_HELD)
     try:
         async for part in response.parts():
@@ -152,7 +154,7 @@ def passes(path: str) -> bool:
     return _PATH.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
 
 
-async def passed(
+async def pass_on(
     service: Service,
     exchange: Exchange,
     method: str,
@@ -166,10 +168,10 @@ async def passed(
     """
     options = service.options
     if body is None:
-        body = await received(exchange.receive, options.max_body, options.body_seconds)
+        body = await receive_body(exchange.receive, options.max_body, options.body_seconds)
     if body:
         check_type(exchange.headers)
-    demand = _asked(service, exchange, method, path, body)
+    demand = _demand_of(service, exchange, method, path, body)
     sent = picked(exchange.headers, SENT_UP)
     traced: Mapping[str, str] = {} if exchange.span is None else exchange.span.headers()
     # A server that a plan names gets no key of a client.
@@ -189,7 +191,7 @@ class Demand(NamedTuple):
     paths: int
 
 
-def _asked(service: Service, exchange: Exchange, method: str, path: str, body: bytes) -> Demand | None:
+def _demand_of(service: Service, exchange: Exchange, method: str, path: str, body: bytes) -> Demand | None:
     """Return what a key's request asks for, with its estimated cost; None without a key. Raises Problem.
 
     A request without a body asks for nothing new and draws nothing.
@@ -236,11 +238,11 @@ async def _call(
             exchange.spent.lost = 0
             await _refused(server, exchange, response)
         elif demand is None and response.kind != EVENTS:
-            await _copied(exchange, response, None)
+            await _copy(exchange, response, None)
         else:
             meter = Meter(response.kind)
             try:
-                await _copied(exchange, response, meter)
+                await _copy(exchange, response, meter)
                 _note_error(exchange, meter, server.address)
             finally:
                 if demand is not None:
@@ -268,13 +270,13 @@ async def _refused(server: Upstream, exchange: Exchange, response: Call) -> None
         raise UpstreamError("it refused the gateway's key", transient=False)
     raw = await body_of(response)
     raw = hidden(raw.decode("latin-1"), key).encode("latin-1")
-    kind, told = _told(response)
+    kind, told = _headers_for_client(response)
     await exchange.begin(response.status, kind, told, len(raw))
     await exchange.part(raw, last=True)
 
 
-async def _copied(exchange: Exchange, response: Call, meter: Meter | None) -> None:
-    kind, told = _told(response)
+async def _copy(exchange: Exchange, response: Call, meter: Meter | None) -> None:
+    kind, told = _headers_for_client(response)
     await exchange.begin(response.status, kind, told, response.length)
     try:
         async for part in response.parts():
@@ -286,7 +288,7 @@ async def _copied(exchange: Exchange, response: Call, meter: Meter | None) -> No
     await exchange.part(b"" if meter is None else meter.rest(), last=True)
 
 
-def _told(response: Call) -> tuple[str, dict[str, str]]:
+def _headers_for_client(response: Call) -> tuple[str, dict[str, str]]:
     told = {
         name: value
         for name, value in response.headers.items()

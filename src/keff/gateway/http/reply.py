@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from keff.gateway.vote.vote import Drawn, Outcome
+from keff.gateway.vote.vote import Outcome, PathResult
 from keff.narrow import Fields, fields
 from keff.policy import best_checked
 from keff.protocol.reply import Counts, counts_of
@@ -19,7 +19,7 @@ from keff.records import stable_hash
 LONGEST_KEY = 200
 
 
-def winner(outcome: Outcome, reply: str) -> Drawn:
+def winner(outcome: Outcome, reply: str) -> PathResult:
     """Return the path to show: one with the winning answer, else the first of the last branch asked.
 
     Of a checker the one that passed.
@@ -36,7 +36,7 @@ def winner(outcome: Outcome, reply: str) -> Drawn:
     return min(holders, key=lambda path: len(text_of(fields(path.choice["message"]).get("content"))))
 
 
-def total_usage(paths: Iterable[Drawn]) -> tuple[Object, Counts]:
+def total_usage(paths: Iterable[PathResult]) -> tuple[Object, Counts]:
     """Return the usage billed upstream, added up field by field, and its counts; each response once.
 
     Each is counted by itself: servers, and branches, may write in different dialects.
@@ -73,7 +73,7 @@ def _amount(value: object) -> int | float | None:
     return value if isinstance(value, float) and 0 <= value <= MOST_TOKENS else count(value)
 
 
-def votes_of(paths: Sequence[Drawn]) -> dict[str, int]:
+def votes_of(paths: Sequence[PathResult]) -> dict[str, int]:
     """Return the votes of each answer, most first; long answers are cut and end in their hash."""
     counts = Counter(path.key for path in paths if path.key is not None)
     return {shown_key(key): count for key, count in counts.most_common()}
@@ -128,7 +128,7 @@ def vote_object(
     }
 
 
-def all_paths(paths: Sequence[Drawn]) -> list[Object]:
+def all_paths(paths: Sequence[PathResult]) -> list[Object]:
     """Return every path that was consumed, in launch order, with its vote."""
     return [
         {
@@ -141,7 +141,7 @@ def all_paths(paths: Sequence[Drawn]) -> list[Object]:
     ]
 
 
-def completion(name: str, paths: Sequence[Drawn], usage: Fields, vote: Fields) -> Object:
+def completion(name: str, paths: Sequence[PathResult], usage: Fields, vote: Fields) -> Object:
     """Return the chat reply: the response of the first path, with these paths as its choices.
 
     ``name`` if it has no id.
@@ -159,7 +159,7 @@ def completion(name: str, paths: Sequence[Drawn], usage: Fields, vote: Fields) -
 
 def response(
     name: str,
-    path: Drawn,
+    path: PathResult,
     usage: Fields,
     vote: Fields,
     asked: Fields | None = None,

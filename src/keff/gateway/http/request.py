@@ -135,7 +135,7 @@ def read_ask(raw: bytes, headers: Headers) -> ParsedRequest:
     """Return a parsed chat request; raises Problem (400) that names the field."""
     body = _json_object(raw)
     _check_messages(body.get("messages"))
-    n = _typed(body, "n", int)
+    n = _take(body, "n", int)
     n = 1 if n is None else n
     if n < 1:
         raise Problem(400, "n must be at least 1", param="n")
@@ -170,14 +170,14 @@ def _common_fields(body: Object, headers: Headers, api: Api = CHAT) -> ParsedReq
     model = body.get("model")
     if model is not None and (not isinstance(model, str) or len(model) > 500):
         raise Problem(400, "model must be a string", param="model")
-    wish, stream = _wish(body.pop(OWN, None), headers), bool(_typed(body, "stream", bool))
-    options = cast("Object | None", _typed(body, "stream_options", dict))
+    wish, stream = _wish(body.pop(OWN, None), headers), bool(_take(body, "stream", bool))
+    options = cast("Object | None", _take(body, "stream_options", dict))
     return ParsedRequest(body, wish, _seeds(body), stream=stream, stream_options=options, api=api)
 
 
 def _seeds(body: Object) -> dict[str, int]:
     """Take the seeds out of a body: each path gets its own."""
-    seeds = {name: _typed(body, name, int) for name in SEEDS}
+    seeds = {name: _take(body, name, int) for name in SEEDS}
     for name, seed in seeds.items():
         if seed is not None and not -(2**63) <= seed < 2**63:
             raise Problem(400, f"{name} must be an integer of at most 64 bits", param=name)
@@ -207,12 +207,12 @@ def with_prompt(messages: Sequence[Fields], system: str | None, template: str | 
         return told
     for place in range(len(told) - 1, -1, -1):
         if told[place].get("role") == "user":
-            told[place] = {**told[place], "content": _framed(told[place].get("content"), template)}
+            told[place] = {**told[place], "content": _in_template(told[place].get("content"), template)}
             break
     return told
 
 
-def _framed(content: object, template: str) -> object:
+def _in_template(content: object, template: str) -> object:
     if is_array(content):
         before, _, after = template.partition("{question}")
         first, last = ([{"type": "text", "text": text}] if text.strip() else [] for text in (before, after))
@@ -241,7 +241,7 @@ def _check_messages(messages: object) -> None:
             raise Problem(400, line, param=f"messages[{place}]")
 
 
-def _typed(body: Object, name: str, kind: type[T]) -> T | None:
+def _take(body: Object, name: str, kind: type[T]) -> T | None:
     value = body.pop(name, None)
     if value is None:
         return None

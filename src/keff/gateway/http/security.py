@@ -172,7 +172,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], most: int,
     """
     if _kind(headers) != b"application/json":
         raise Problem(415, "send the request as content-type: application/json")
-    return await received(receive, most, seconds)
+    return await receive_body(receive, most, seconds)
 
 
 def check_type(headers: Mapping[bytes, bytes]) -> None:
@@ -185,7 +185,7 @@ def _kind(headers: Mapping[bytes, bytes]) -> bytes:
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
-async def received(receive: Receive, most: int, seconds: float) -> bytes:
+async def receive_body(receive: Receive, most: int, seconds: float) -> bytes:
     """Return a request body; raises Problem if too large or too slow, ClientDisconnected without a client."""
     parts: list[bytes] = []
     size, more = 0, True

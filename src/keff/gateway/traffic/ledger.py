@@ -60,7 +60,7 @@ log = logging.getLogger("keff.gateway")
 
 
 @frozen
-class Voted:
+class VotedRequest:
     """A request answered by a vote: its votes in launch order, and how it ended.
 
     ``regular`` says that it is one of those that the plan, or the operator's policy, describes.
@@ -74,14 +74,14 @@ class Voted:
 
 
 @frozen
-class DrawnOn:
+class ShadowVotes:
     """A shadow request: all votes drawn for it, also after its reply."""
 
     keys: tuple[str | None, ...]
 
 
 @frozen
-class DrawnWhole:
+class ShadowCost:
     """What a shadow request had cost at its reply, and what all of its paths did."""
 
     reply: RequestCost
@@ -89,7 +89,7 @@ class DrawnWhole:
 
 
 @frozen
-class Failed:
+class FailedRequest:
     """A request that failed by the upstream or the gateway, with the calls that failed."""
 
     status: int
@@ -98,7 +98,7 @@ class Failed:
     calls: int
 
 
-LedgerEntry: TypeAlias = Voted | RequestCost | DrawnOn | DrawnWhole | Failed
+LedgerEntry: TypeAlias = VotedRequest | RequestCost | ShadowVotes | ShadowCost | FailedRequest
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,18 +127,18 @@ class TrafficLedger:
 
     def take(self, note: LedgerEntry) -> None:
         """Record how a request ended."""
-        if isinstance(note, Voted):
-            self._voted(note)
+        if isinstance(note, VotedRequest):
+            self._take_vote(note)
         elif isinstance(note, RequestCost):
             self.traffic.answered(note)
-        elif isinstance(note, Failed):
+        elif isinstance(note, FailedRequest):
             self.traffic.failed_request(note.status, note.reason, note.upstream, note.calls)
-        elif isinstance(note, DrawnWhole):
+        elif isinstance(note, ShadowCost):
             self.traffic.drawn_whole(note.reply, note.whole)
         else:
-            self._drawn_on(note.keys)
+            self._take_shadow(note.keys)
 
-    def _voted(self, note: Voted) -> None:
+    def _take_vote(self, note: VotedRequest) -> None:
         self.traffic.note(note.keys, note.kind, note.cause, note.failed)
         compared = note.cause == "policy" or (note.cause == "free_text" and not self.learned)
         compared = compared or gave_up(self.policy, note.keys)
@@ -150,7 +150,7 @@ class TrafficLedger:
         elif self.learner is not None and not self.learner.shadow_only:
             self.learn(self.learner, note.keys)
 
-    def _drawn_on(self, keys: tuple[str | None, ...]) -> None:
+    def _take_shadow(self, keys: tuple[str | None, ...]) -> None:
         if self.few_shadows and self.learner is not None:
             if len(keys) >= self.learner.m:
                 self.learn(self.learner, keys)

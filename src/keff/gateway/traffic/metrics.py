@@ -139,7 +139,7 @@ class _Of(Collector):
         return self._families
 
 
-def exposed(
+def metrics_text(
     metrics: Metrics, now: Mapping[tuple[str, MetricLabels], float], accept: str
 ) -> tuple[str, bytes]:
     """Return content type and text of all metrics, with those of the process and the build.

@@ -153,7 +153,7 @@ ALARMS: Mapping[str, type[Alarm]] = {
 }
 
 
-def resumed(saved: Object) -> dict[str, Alarm]:
+def alarms_of(saved: Object) -> dict[str, Alarm]:
     """Return the alarms restored from a saved state; raises UsageError for one of another version."""
     try:
         return {name: kind.from_state(fields(saved[name])) for name, kind in ALARMS.items()}
@@ -181,7 +181,7 @@ class Monitor:
         self._name = stable_hash(profile, self.m, plan.fingerprint, policy.spec, "two alarms")
         self._file, self._saved_at = file, time.monotonic()
         saved = file.load(self._name) if file else None
-        self._streams = self._begun(plan.profile) if saved is None else resumed(saved)
+        self._streams = self._begun(plan.profile) if saved is None else alarms_of(saved)
 
     def _begun(self, profile: Profile) -> dict[str, Alarm]:
         """Return the alarms at the start of a stream."""

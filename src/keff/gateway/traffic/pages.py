@@ -20,7 +20,7 @@ from keff.console import harmless
 from keff.errors import KeffError
 from keff.gateway.http.errors import Problem
 from keff.gateway.traffic.ledger import TrafficLedger
-from keff.gateway.traffic.metrics import MetricLabels, Metrics, exposed, series
+from keff.gateway.traffic.metrics import MetricLabels, Metrics, metrics_text, series
 from keff.gateway.traffic.savings import COMPARED
 from keff.gateway.traffic.traffic import plan_of, reading_warning
 from keff.narrow import Fields, fields, is_number, number
@@ -179,7 +179,7 @@ class Views:
                 for kind, states in self.states().items()
                 for name, state in states.items()
             }
-            return PageView(200, *exposed(metrics, {**now, **drift, **saved, **up}, accept))
+            return PageView(200, *metrics_text(metrics, {**now, **drift, **saved, **up}, accept))
         return await self._plan() if path == PLAN else self._page(accept)
 
     @property

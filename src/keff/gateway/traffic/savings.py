@@ -244,11 +244,11 @@ class GatewayChange:
         method = f"{name} billed, against {k} paths {source}; normal 95%"
         return found.mapped(lambda by: -by / today, method)
 
-    def told(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
+    def comparison(self, policy: Policy | None, rows: Iterable[Keys], dollars: float | None) -> Object:
         """Return the comparison; ``rows`` are shadow requests, ``dollars`` the mean price of a path."""
         found = {name: self.interval(name) for name in self.means}
         if self.baseline.k is None and policy is not None:
-            paths = found["paths"] = replayed(policy, _policy(self.baseline.spec), rows)
+            paths = found["paths"] = paths_beside_today(policy, _policy(self.baseline.spec), rows)
             if paths is not None and dollars is not None:
                 method = f"{paths.method}, at the mean price of a path"
                 found["dollars"] = paths.mapped(lambda difference: difference * dollars, method)
@@ -275,7 +275,7 @@ def planned_savings(decision: Fields, served: str, baseline: Baseline) -> dict[s
     return {"tokens": found.mapped(lambda change: -change / (tokens - middle))}
 
 
-def replayed(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | None:
+def paths_beside_today(served: Policy, today: Policy, rows: Iterable[Keys]) -> Interval | None:
     """Return the mean paths of the served policy minus today's, replayed on shadow requests."""
     difference = Mean()
     for row in rows:

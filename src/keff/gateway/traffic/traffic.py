@@ -190,7 +190,7 @@ class Traffic:
         if self.change is None:
             return None
         each = self.dollars.total / self.priced_paths if self.priced_paths else None
-        return self.change.told(served, self.drawn, each)
+        return self.change.comparison(served, self.drawn, each)
 
 
 def _in_range(mean: Mean) -> Interval | None:

@@ -18,7 +18,7 @@ from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import NOT_HELD, events_of, failure, response_failure
 from keff.gateway.keys import KEY_LIMIT, Fuse
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import Failed
+from keff.gateway.traffic.ledger import FailedRequest
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
@@ -60,7 +60,7 @@ class Chat:
             if service.in_flight > (most := service.options.max_requests):
                 raise Problem(503, f"{most} requests are being served: try again")
             voted = scope["method"] == "POST" and scope["path"] in VOTED
-            await (self._served if voted else self._passed)(exchange, scope)
+            await (self._answer if voted else self._pass_on)(exchange, scope)
         except ClientDisconnected:
             exchange.status = 499
         except Problem as problem:
@@ -83,16 +83,16 @@ class Chat:
             exchange.headers, scope.get("query_string", b""), self.service.options.forward_header
         )
 
-    async def _passed(
+    async def _pass_on(
         self, exchange: Exchange, scope: Scope, why: str = "", body: bytes | None = None
     ) -> None:
         # As it was sent: a model's name may hold a quoted slash.
         raw, caller = scope["raw_path"].decode("latin-1"), self._caller(exchange, scope)
         path = raw if raw.startswith(f"{pass_through.PREFIX}/") else scope["path"]
         exchange.passed, exchange.not_voted = True, why or NOT_VOTED.get(path.rstrip("/").lower())
-        await pass_through.passed(self.service, exchange, scope["method"], path, caller, body)
+        await pass_through.pass_on(self.service, exchange, scope["method"], path, caller, body)
 
-    async def _served(self, exchange: Exchange, scope: Scope) -> None:
+    async def _answer(self, exchange: Exchange, scope: Scope) -> None:
         options, caller = self.service.options, self._caller(exchange, scope)
         raw = await read_body(exchange.receive, exchange.headers, options.max_body, options.body_seconds)
         if scope["path"] == RESPONSES:
@@ -102,19 +102,19 @@ class Chat:
         else:
             ask = read_ask(raw, exchange.headers)
         if isinstance(ask, str):
-            await self._passed(exchange, scope, ask, raw)
+            await self._pass_on(exchange, scope, ask, raw)
             return
         # As it was asked for: to the upstream it may have another name.
         model = ask.body.get("model")
         try:
-            await self._voted(exchange, ask, caller)
+            await self._answer_by_vote(exchange, ask, caller)
         except UpstreamError as error:
             if exchange.status or ask.api is CHAT or not error.lacks_path:
                 raise
-            await self._voted(exchange, ask.as_chat(), caller)
+            await self._answer_by_vote(exchange, ask.as_chat(), caller)
             self.service.upstream.chat_only.append(model)
 
-    async def _voted(self, exchange: Exchange, ask: ParsedRequest, caller: ClientHeaders) -> None:
+    async def _answer_by_vote(self, exchange: Exchange, ask: ParsedRequest, caller: ClientHeaders) -> None:
         job = await self.service.job(exchange.name, ask, caller)
         if exchange.fuse is not None:
             self.service.estimate(exchange.fuse.key, job)
@@ -164,7 +164,9 @@ class Chat:
             status = str(exchange.status)
             metrics.count("keff_failed_requests_total", status=status, upstream=exchange.upstream)
             calls = 0 if job is None else job.failed
-            self.service.ledger.take(Failed(exchange.status, exchange.reason or "", exchange.upstream, calls))
+            self.service.ledger.take(
+                FailedRequest(exchange.status, exchange.reason or "", exchange.upstream, calls)
+            )
         if exchange.passed:
             metrics.count("keff_passed_total", status=str(exchange.status))
             if exchange.failed:
@@ -173,7 +175,7 @@ class Chat:
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
         if job is not None and exchange.status == 200:
-            self.service.ledger.take(job.spent(seconds, priced=self.service.priced and job.priced))
+            self.service.ledger.take(job.reply_cost(seconds, priced=self.service.priced and job.priced))
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):

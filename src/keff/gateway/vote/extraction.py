@@ -76,7 +76,7 @@ class Reader:
         A tool call votes on its name and arguments, and a text as in the pilot, JSON too. A refusal and a cut
         text without an explicit answer abstain.
         """
-        text, truncated, call = said(choice, self.tool_ignore)
+        text, truncated, call = read_choice(choice, self.tool_ignore)
         if text is None:
             return PathReading(call, truncated)
         answer = self.answer(text, truncated)
@@ -96,7 +96,7 @@ class Reader:
         return None if found is None else found.answer
 
 
-def said(choice: Fields, ignored: frozenset[str]) -> tuple[str | None, bool, str | None]:
+def read_choice(choice: Fields, ignored: frozenset[str]) -> tuple[str | None, bool, str | None]:
     """Return a choice's text, whether it was cut off, and the key of its tool calls.
 
     A refusal is neither.
@@ -137,7 +137,7 @@ def reader_of(
         )
     if options.get("scorer") or "scorer" in fields(task.get("code")):
         raise PlanError("the plan's answers were read by a scorer, which needs gold answers: --answer-space")
-    return Reader(_space(name), _compiled(options.get("answer_regex")), _foreign(options), tool_ignore)
+    return Reader(_space(name), _compile(options.get("answer_regex")), _foreign(options), tool_ignore)
 
 
 def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[str] = frozenset()) -> Reader:
@@ -158,7 +158,7 @@ def reader_asked(name: str | None, named: Sequence[str], tool_ignore: frozenset[
     return Reader(made, tool_ignore=tool_ignore)
 
 
-def labelled(reader: Reader, view: Fields) -> Reader:
+def with_labels(reader: Reader, view: Fields) -> Reader:
     """Return the reader with the request's choice labels, where its space has none.
 
     Those of an enumeration in its schema, or of the options in its last message.
@@ -186,7 +186,7 @@ def _members(view: Fields) -> Object:
     return fields(fields(schema_of(view.get("response_format"))).get("properties"))
 
 
-def _compiled(regex: Any) -> re.Pattern[str] | None:
+def _compile(regex: Any) -> re.Pattern[str] | None:
     if regex is None or regex == "":
         return None
     try:

@@ -103,7 +103,7 @@ class RequestJob(RequestSpending):
         """The paths that were begun and did not come back."""
         return self.cut_paths + self.lost
 
-    def told(self) -> dict[str, str]:
+    def reply_headers(self) -> dict[str, str]:
         """Return the reply's headers: paths, share, warnings, and the upstream's rate limits."""
         told, today = dict(self.limits), self.baseline
         if self.paths:
@@ -128,7 +128,7 @@ class RequestJob(RequestSpending):
             told["x-keff-stale-plan"] = ", ".join(self.stale)
         return told
 
-    def spent(self, seconds: float, *, priced: bool) -> RequestCost:
+    def reply_cost(self, seconds: float, *, priced: bool) -> RequestCost:
         """Return the cost of the reply."""
         return (self.bill or self.so_far(priced=priced))._replace(seconds=seconds)
 
@@ -170,14 +170,17 @@ class RequestJob(RequestSpending):
         return UpstreamCall(head + count + seeds + b"}", headers, self.caller.query, self.ask.api, model)
 
 
-async def called(
+async def make_call(
     job: RequestJob, upstream: Fleet, call: UpstreamCall, n: int, streamed: StreamedPath | None = None
 ) -> Answer:
     """Make one upstream call for ``n`` paths and record its time; raises UpstreamError.
 
     Cancelled, its paths are lost, but for what came of a stream.
     """
-    begun, draw = time.perf_counter(), upstream.draw if job.span is None else partial(_traced, job, upstream)
+    begun, draw = (
+        time.perf_counter(),
+        upstream.draw if job.span is None else partial(_call_in_span, job, upstream),
+    )
     try:
         answer = await draw(call, job.home(upstream), streamed)
     except asyncio.CancelledError:
@@ -190,7 +193,7 @@ async def called(
     return answer
 
 
-async def _traced(
+async def _call_in_span(
     job: RequestJob, upstream: Fleet, call: UpstreamCall, home: Upstream, streamed: StreamedPath | None
 ) -> Answer:
     assert job.span is not None, "the request is traced"

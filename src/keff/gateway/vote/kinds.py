@@ -25,7 +25,7 @@ from keff.answers import (
     strip_thinking,
     voting_fields,
 )
-from keff.gateway.vote.extraction import PathReading, said
+from keff.gateway.vote.extraction import PathReading, read_choice
 from keff.narrow import Fields, entries, fields, items
 from keff.protocol.values import Object, question_of, text_of
 
@@ -130,7 +130,7 @@ class KindReader:
 
     def read(self, choice: Fields, about: Asked) -> PathReading:
         """Return the keys of one choice by kind of answer; empty if it holds none."""
-        text, truncated, call = said(choice, self._ignored)
+        text, truncated, call = read_choice(choice, self._ignored)
         if text is None:
             return PathReading(None, truncated, readings={} if call is None else {"tool": call})
         readings = self._of_text(text, truncated, about)
@@ -286,7 +286,7 @@ class Settlement:
             return False
         return len(set(voted)) == len(voted)
 
-    def told(self) -> Object | None:
+    def members_voted(self) -> Object | None:
         """Return which JSON members voted and why others did not; None where all did."""
         if self.voting is None or not self.voting.left_out:
             return None

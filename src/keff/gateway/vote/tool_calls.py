@@ -21,7 +21,8 @@ def tool_key(calls: object, ignored: frozenset[str] = frozenset()) -> str | None
             for call in items(calls)
         ]
         named = [
-            (json.dumps(each["name"]), canonical_json(_kept(_arguments(each), ignored))) for each in functions
+            (json.dumps(each["name"]), canonical_json(_without_ignored(_arguments(each), ignored)))
+            for each in functions
         ]
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return None
@@ -39,7 +40,7 @@ def _arguments(function: Fields) -> str:
     return given.strip() or "{}" if isinstance(given, str) else json.dumps(given or {})
 
 
-def _kept(arguments: str, ignored: frozenset[str]) -> str:
+def _without_ignored(arguments: str, ignored: frozenset[str]) -> str:
     return json.dumps(_without(json.loads(arguments), ignored)) if ignored else arguments
 
 

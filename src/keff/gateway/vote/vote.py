@@ -39,7 +39,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 Cause = Literal["policy", "deadline", "failures", "free_text", "no_agreement"]
 
 
-class Drawn(NamedTuple):
+class PathResult(NamedTuple):
     """One drawn path: choice, upstream response, vote key (None abstains) and confidence.
 
     ``readings`` are its keys by kind of answer, where the kind is found per request (``kinds``). ``branch``
@@ -76,11 +76,11 @@ class Outcome:
 
     stop: Stop
     cause: Cause
-    paths: tuple[Drawn, ...]
-    unused: tuple[Drawn, ...]
+    paths: tuple[PathResult, ...]
+    unused: tuple[PathResult, ...]
     failed: int
     cancelled: int
-    repeats: tuple[Drawn, ...] = ()
+    repeats: tuple[PathResult, ...] = ()
     weighted: bool = False
 
     @property
@@ -89,7 +89,7 @@ class Outcome:
         return len(self.repeats)
 
     @property
-    def came(self) -> tuple[Drawn, ...]:
+    def returned(self) -> tuple[PathResult, ...]:
         """All paths that came back."""
         return (*self.paths, *self.unused, *self.repeats)
 
@@ -127,7 +127,7 @@ class Outcome:
         metrics.observe("keff_request_paths", len(self.paths))
 
 
-def cut_short(paths: Sequence[Drawn], cause: Cause) -> Stop:
+def cut_short(paths: Sequence[PathResult], cause: Cause) -> Stop:
     """Return the plurality of a vote that ended before its policy stopped; no winner where none can agree."""
     if cause == "no_agreement":
         return Stop(None, 0.0, "vote_share", REASONS[cause])
@@ -146,7 +146,7 @@ REASONS: dict[Cause, str] = {
 # Draw paths ``start`` to ``start + n - 1`` in one call, of the branch if one is named; may give fewer.
 DrawCall = Callable[[int, int, str], Awaitable[Answer]]
 
-Judge = Callable[[Answer], Awaitable[list[Drawn]]]
+Judge = Callable[[Answer], Awaitable[list[PathResult]]]
 
 
 class EndedError(Exception):
@@ -179,7 +179,7 @@ class Vote:
     sharing: Sharing
     shares: Mapping[str, Sharing] = field(default_factory=dict[str, Sharing])
     asked: list[str] = field(default_factory=list[str])
-    drawn: dict[int, Drawn] = field(default_factory=dict[int, Drawn])
+    drawn: dict[int, PathResult] = field(default_factory=dict[int, PathResult])
     given_up: dict[str, str] = field(default_factory=dict[str, str])
     failed: int = 0
     _launched: int = 0
@@ -275,7 +275,7 @@ class Vote:
             return 1
         return SETTLED - counted if self.give_up and 1 < counted < SETTLED else self.policy.cap
 
-    def _cause_to_end(self, paths: Sequence[Drawn]) -> Cause | None:
+    def _cause_to_end(self, paths: Sequence[PathResult]) -> Cause | None:
         """Return the cause to end the vote before its policy does (free text, no agreement), else None.
 
         That is where none of the first paths holds an answer, or the very first where it is drawn alone. Cut
@@ -312,7 +312,7 @@ class Vote:
         for index, path in self.drawn.items():
             self.drawn[index] = path._replace(key=self.settlement.key(path.readings or {}))
 
-    def _at(self, places: Iterable[int]) -> list[Drawn]:
+    def _at(self, places: Iterable[int]) -> list[PathResult]:
         """Return the paths at some launch positions, as far as they are there."""
         return [self.drawn[place] for place in places if place in self.drawn]
 
