@@ -204,17 +204,17 @@ def _types(made_by: Callable[..., Any]) -> Mapping[str, TypeAdapter[Any]]:
 
 def factory(kind: Kind, name: str) -> Callable[..., Any]:
     """Return the callable that makes the plugin ``name`` of a kind; raises PluginError."""
-    return _loaded(kind, _point(kind, name))
+    return _load(kind, _point(kind, name))
 
 
 def _files(kind: Kind) -> Mapping[str, Path]:
     """Return our own plugin files of a kind, by name."""
     folder = Path(__file__).parent / PACKAGE[kind]
-    return _listed(folder, folder.stat().st_mtime_ns)
+    return _files_in(folder, folder.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
-def _listed(folder: Path, changed: int) -> Mapping[str, Path]:  # noqa: ARG001
+def _files_in(folder: Path, changed: int) -> Mapping[str, Path]:  # noqa: ARG001
     """Return a folder's files, cached until the folder changes."""
     return {file.stem: file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
 
@@ -242,19 +242,19 @@ def _point(kind: Kind, name: str) -> _Point:
 
 
 def _entry_points(kind: Kind) -> dict[str, _Point]:
-    points = _installed(kind, tuple(sys.path))
+    points = _points_of_packages(kind, tuple(sys.path))
     return {point.name: _Point(point.name, point.module, point.attr) for point in points}
 
 
 @lru_cache(maxsize=8)
-def _installed(kind: Kind, path: tuple[str, ...]) -> EntryPoints:  # noqa: ARG001
+def _points_of_packages(kind: Kind, path: tuple[str, ...]) -> EntryPoints:  # noqa: ARG001
     """Return other packages' entry points, cached since reading them is slow."""
     from importlib.metadata import entry_points
 
     return entry_points(group=f"keff.{PLURAL[kind]}")
 
 
-def _loaded(kind: Kind, point: _Point) -> Callable[..., Any]:
+def _load(kind: Kind, point: _Point) -> Callable[..., Any]:
     try:
         made_by = point.load()
     except ImportError as error:
@@ -300,7 +300,7 @@ def _first_line_of(file: Path, kind: Kind) -> str:
 
 def _summary(kind: Kind, point: _Point) -> str:
     try:
-        made_by = _loaded(kind, point)
+        made_by = _load(kind, point)
     except PluginError as error:
         return f"broken: {error}"
     doc = inspect.getdoc(sys.modules.get(point.module)) or inspect.getdoc(made_by) or f"from {point.module}"

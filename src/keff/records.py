@@ -141,20 +141,21 @@ def text_table(rows: Sequence[Sequence[str]], title: str = "", width: int | None
         parts[-1].append(place)
         left -= needed + 2
     drawn = [
-        "\n".join(_drawn(line, (first, width), widths, part) for line in lines if any(line)) for part in parts
+        "\n".join(_table_row(line, (first, width), widths, part) for line in lines if any(line))
+        for part in parts
     ]
     drawn[0] = "\n".join([*wrap(title, width), drawn[0]])
     return "\n\n".join(drawn)
 
 
-def _drawn(line: Sequence[str], room: tuple[int, int], widths: Sequence[int], part: Sequence[int]) -> str:
+def _table_row(line: Sequence[str], room: tuple[int, int], widths: Sequence[int], part: Sequence[int]) -> str:
     first, width = room
-    *before, last = [line[0]] if len(line[0]) <= first else [*_folded(line[0], width), ""]
+    *before, last = [line[0]] if len(line[0]) <= first else [*_fold(line[0], width), ""]
     cells = "".join(f"  {line[place]:>{widths[place]}}" for place in part)
     return "\n".join([*before, f"{last:<{first}}{cells}".rstrip()])
 
 
-def _folded(cell: str, width: int) -> list[str]:
+def _fold(cell: str, width: int) -> list[str]:
     lines = list[str]()
     while len(cell) > width:
         # A line that would be less than half full is cut at the next mark, or between two characters.

@@ -75,11 +75,11 @@ class UserCode:
 
     def load(self, what: str = "code") -> Callable[..., object]:
         """Return the function, running its file once per process."""
-        return _loaded(self, what)
+        return _load_function(self, what)
 
 
 @lru_cache(maxsize=16)
-def _loaded(code: UserCode, what: str) -> Callable[..., object]:
+def _load_function(code: UserCode, what: str) -> Callable[..., object]:
     # A module of its own stays in sys.modules: dataclasses and pickling look their module up by name.
     module = ModuleType(f"keff_user_{code.stamp.sha256[:16]}")
     module.__file__ = code.path

@@ -83,7 +83,7 @@ def test_a_space_of_another_package_is_used_by_name(monkeypatch: pytest.MonkeyPa
     point = EntryPoint("colour", f"{__name__}:colour", "keff.spaces")
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
     monkeypatch.setattr(
-        plugins, "_installed", lambda kind, _: EntryPoints([point] if kind == "space" else [])
+        plugins, "_points_of_packages", lambda kind, _: EntryPoints([point] if kind == "space" else [])
     )
     assert "colour" in names()
     each = space("colour")

@@ -143,7 +143,7 @@ def _rounds(n: int | None) -> list[int | None]:
 
 def _drop_beaten(going: Mapping[str, SampleOptions], size: int, prices: Mapping[str, Price] | None) -> None:
     """Mark the run folders of branches dropped after ``size`` questions."""
-    group = _drawn(going)
+    group = _recorded_branches(going)
     if group.n > size:
         return  # a resumed pilot is past this look
     for name, by in dominated_branches(group, path_costs(group, prices).paths).items():
@@ -165,7 +165,7 @@ def dropped_by(run: Path) -> str | None:
         raise UsageError(f"{mark}: not what a pilot writes; remove it to count the branch in full") from None
 
 
-def _drawn(branches: Mapping[str, SampleOptions]) -> Aligned:
+def _recorded_branches(branches: Mapping[str, SampleOptions]) -> Aligned:
     records = [open_record(wishes.run, Opening(partial=True)) for wishes in branches.values()]
     return align(records, list(branches))
 
@@ -174,7 +174,7 @@ def _fewer_of_the_dear(
     branches: Mapping[str, SampleOptions], prices: Mapping[str, Price] | None
 ) -> dict[str, SampleOptions]:
     """Return the branches with half the paths for dear ones, by what the paths drawn so far cost."""
-    cost = [float(paid.mean()) for paid in path_costs(_drawn(branches), prices).paths]
+    cost = [float(paid.mean()) for paid in path_costs(_recorded_branches(branches), prices).paths]
     cheapest = min((value for value in cost if value > 0), default=math.inf)
     return {
         name: replace(wishes, k=max(wishes.k // 2, min(wishes.k, FIRST_PATHS)))

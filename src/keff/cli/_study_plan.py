@@ -73,14 +73,14 @@ class StudyJobs:
             parse_policy(cell.arm.policy) if cell.arm.policy else None,
             self._place.study.concurrency,
         )
-        chosen = self._chosen(cell, task, wanted["n"])
+        chosen = self._questions_for(cell, task, wanted["n"])
         return Job(task, engine, cell.folder, order, wanted["n"], options=options, chosen=chosen)
 
     def limit(self, cell: Cell) -> int:
         """Return the maximum tokens of a cell's path."""
         return settings(self._place.study, cell)["max_tokens"] or self._task(cell.task)[0].max_tokens
 
-    def _chosen(self, cell: Cell, task: Task, n: int) -> list[Item]:
+    def _questions_for(self, cell: Cell, task: Task, n: int) -> list[Item]:
         study = self._place.study
         seed = study.seeds[0] if study.same_questions else cell.seed
         key = cell.task.name, n, seed
@@ -95,10 +95,10 @@ class StudyJobs:
 
     def _task(self, entry: TaskEntry) -> tuple[Task, Object]:
         if entry.name not in self._tasks:
-            self._tasks[entry.name] = load_task(*self._named(entry))
+            self._tasks[entry.name] = load_task(*self._task_arguments(entry))
         return self._tasks[entry.name]
 
-    def _named(self, entry: TaskEntry) -> tuple[str, Object]:
+    def _task_arguments(self, entry: TaskEntry) -> tuple[str, Object]:
         """Return the task's name and options as ``keff sample`` takes them."""
         options, below = task_options(self._place, entry), self._place.file.parent
         template = options.pop("template", None)

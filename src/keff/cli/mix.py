@@ -97,7 +97,7 @@ def mix_runs(
     json: bool,
 ) -> None:
     """Combine the branches of some records, write plan and page where asked, and print what was found."""
-    group, dropped = _aligned(paths, opening, names, settings.prices)
+    group, dropped = _align(paths, opening, names, settings.prices)
     mixed = combine_branches(group, settings, dropped)
     if out.plan is not None:
         served_plan(mix_plan(group, mixed), out.files, settings.prices).write(out.plan)
@@ -110,7 +110,7 @@ def mix_runs(
         warn_all(mixed.warnings)
 
 
-def _aligned(
+def _align(
     paths: Sequence[Path],
     opening: Opening | None,
     names: Sequence[str] | None,

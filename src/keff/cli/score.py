@@ -32,7 +32,7 @@ def command(
     """Score every stored path again."""
     o.reading_of(None, answer_key)
     manifest = Manifest.read(run)
-    code = _trusted(run, manifest.code.get("scorer"), scorer, changed=changed)
+    code = _scorer_of_run(run, manifest.code.get("scorer"), scorer, changed=changed)
     # Code comes from this command line only, which said that it is trusted.
     given = {"data": data and str(data), "scorer": scorer, UNSAFE: unsafe_exec or None}
     options = manifest.task_options | {name: value for name, value in given.items() if value is not None}
@@ -48,7 +48,9 @@ def command(
         note(line)
 
 
-def _trusted(run: Path, recorded: Stamp | None, scorer: str | None, *, changed: bool) -> UserCode | None:
+def _scorer_of_run(
+    run: Path, recorded: Stamp | None, scorer: str | None, *, changed: bool
+) -> UserCode | None:
     """Return the scorer named on this command line, if it is the run's own."""
     code = None if scorer is None else UserCode.parse(scorer, "scorer")
     if code is not None and recorded is None:

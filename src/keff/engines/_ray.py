@@ -178,9 +178,9 @@ class Cluster:
     def _hire(self, gpus: int) -> None:
         task = asyncio.ensure_future(self._new_seat(gpus))
         self._hiring.add(task)
-        task.add_done_callback(self._hired)
+        task.add_done_callback(self._forget_start)
 
-    def _hired(self, task: asyncio.Task[None]) -> None:
+    def _forget_start(self, task: asyncio.Task[None]) -> None:
         """Remove a finished start of a worker, and wake those who wait, as it may have been the last."""
         self._hiring.discard(task)
         self._call_next()

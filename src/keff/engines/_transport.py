@@ -83,7 +83,7 @@ class Transport:
             "content-type": "application/json",
         }
         self._client = Client(
-            address.url, sys.maxsize, min(CONNECT, address.timeout), address.timeout, trusted=_trusted
+            address.url, sys.maxsize, min(CONNECT, address.timeout), address.timeout, trusted=_ssl_context
         )
         self._client.start()
         self._ends, self._ids = StreamEnds(), CompletionIds()
@@ -132,7 +132,7 @@ class Transport:
             refusal = error.refusal
             if refusal.filtered:
                 return read(filtered_response(refusal.message, n))
-            failure = self._refused(refusal)
+            failure = self._error_of(refusal)
             raise (UnsupportedError(failure, sure=True) if failure.refused else failure) from None
         except RepeatedError as error:
             failure = self.error(str(error))
@@ -173,14 +173,14 @@ class Transport:
                     raw = await call.read()
                     raise _RefusedError(refusal_of(call.status, raw, call.headers, self._mask))
                 if await call.streams():
-                    return await self._streamed(call, n)
+                    return await self._read_stream(call, n)
                 return reply_of(await call.read())
             finally:
                 call.close()
         except TimeoutError:
             raise EngineError(f"no answer within {self._address.timeout:g} s") from None
 
-    async def _streamed(self, call: Call, n: int) -> Object:
+    async def _read_stream(self, call: Call, n: int) -> Object:
         parts = Assembler(n, self._ends)
         async for part in call.parts(LARGEST):
             parts.feed(part)
@@ -191,7 +191,7 @@ class Transport:
         line = self._mask(f"{self._address.url}: {message}")
         return EngineError(line, transient=transient, refused=refused)
 
-    def _refused(self, refusal: Refusal) -> EngineError:
+    def _error_of(self, refusal: Refusal) -> EngineError:
         return self.error(
             self._status_line(refusal),
             refusal.transient,
@@ -208,7 +208,7 @@ class Transport:
         await self._client.close()
 
 
-def _trusted() -> ssl.SSLContext:
+def _ssl_context() -> ssl.SSLContext:
     """Return an SSL context that trusts the operating system's certificates."""
     from httpx2 import create_ssl_context  # .1 s, for addresses of https only
 

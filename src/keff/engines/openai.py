@@ -134,19 +134,19 @@ class OpenAI:
         """Draw at most n paths in one request, fewer after a refusal; see ``Engine.generate``."""
         most = self._sharing.most
         try:
-            return await self._shared(messages, sampling, min(n, most))
+            return await self._draw_paths(messages, sampling, min(n, most))
         finally:
             if most > 1 and self._sharing.most == 1:
                 warnings.warn(ONE_EACH, stacklevel=2)
 
-    async def _shared(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
+    async def _draw_paths(self, messages: Sequence[Message], sampling: Sampling, n: int) -> list[Completion]:
         try:
             drawn = await self._draw(messages, sampling, n)
         except UnsupportedError as refusal:
             if n == 1:
                 raise refusal.error from None
             # Was it n? The same request for one path tells, and is drawn in any case.
-            drawn = await self._shared(messages, sampling, 1)
+            drawn = await self._draw_paths(messages, sampling, 1)
             if refusal.sure:
                 self._sharing.refused(n)
                 return drawn

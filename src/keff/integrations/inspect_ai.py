@@ -70,7 +70,7 @@ def self_consistency(
             solved[index] = await solver.fork(state, path_at((state.epoch - 1) * rule.cap + index))
             return _response(solved[index].output)
 
-        found, places = await PathsOfQuestion(draw, rule, _labelled(space, state)).run()
+        found, places = await PathsOfQuestion(draw, rule, _with_labels(space, state)).run()
         votes = Counter(key for key in found.keys if key is not None)
         place = 0 if found.answer is None else found.keys.index(found.answer)
         chosen = solved[places[place]]
@@ -161,7 +161,7 @@ def _space(answer_space: str | None, plan: Plan | None) -> Space:
     return reader.space
 
 
-def _labelled(space: Space, state: Any) -> Space:
+def _with_labels(space: Space, state: Any) -> Space:
     """Return the answer space with the letters of a sample's choices, where it has some."""
     if space.name != "choice" or getattr(space, "labels", None) != LETTERS:
         return space

@@ -137,11 +137,11 @@ class Provider(litellm.CustomLLM):
 
     def completion(self, **call: Any) -> Any:
         """Return what ``acompletion`` does, once it is there."""
-        return _finished(self.acompletion(**call))
+        return _run_to_end(self.acompletion(**call))
 
     def streaming(self, **call: Any) -> Iterator[Any]:
         """Yield what ``astreaming`` does."""
-        yield from _chunks(_finished(self._reply(call)))
+        yield from _chunks(_run_to_end(self._reply(call)))
 
     async def _reply(self, call: dict[str, Any]) -> Object:
         model = call["model"]
@@ -167,7 +167,7 @@ class Provider(litellm.CustomLLM):
 provider = Provider()
 
 
-def _finished(work: Coroutine[Any, Any, T]) -> T:
+def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine, run in a thread of its own: a notebook's runs an event loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()

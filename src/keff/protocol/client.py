@@ -79,7 +79,7 @@ class Call:
             }
         self._response, self._ended, self._first = response, ended, b""
         self._open, self._raw_bytes = True, 0
-        self._plain = self._unpacked() if self._encoding in UNPACKED else self._came()
+        self._plain = self._plain_parts() if self._encoding in UNPACKED else self._raw_parts()
 
     @property
     def kind(self) -> str:
@@ -126,19 +126,19 @@ class Call:
         async for part in self._plain:
             yield part
 
-    async def _came(self) -> AsyncGenerator[bytes]:
+    async def _raw_parts(self) -> AsyncGenerator[bytes]:
         while True:
-            with _told():
+            with _as_os_errors():
                 part = await self._response.content.readany()
             if not part:
                 return
             self._raw_bytes += len(part)
             yield part
 
-    async def _unpacked(self) -> AsyncGenerator[bytes]:
+    async def _plain_parts(self) -> AsyncGenerator[bytes]:
         """Yield plain parts of a body of one or more members; raises BodyError, or BrokenError if cut."""
         unpack = None
-        async for packed in self._came():
+        async for packed in self._raw_parts():
             while packed:
                 if unpack is None or unpack.eof:
                     # Some servers send deflate without the head of zlib, whose first byte ends in 8.
@@ -258,9 +258,9 @@ class Client:
         """
         self.running += 1
         try:
-            with _told():
+            with _as_os_errors():
                 try:
-                    response = await self._sent(method, target, headers, body)
+                    response = await self._request(method, target, headers, body)
                 except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                     # A message is what came of an answer. What is not reused was not stale.
                     began = isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(
@@ -268,13 +268,13 @@ class Client:
                     )
                     if began or isinstance(error, aiohttp.ClientConnectorError) or not _reused.get(False):
                         raise
-                    response = await self._sent(method, target, headers, body)
+                    response = await self._request(method, target, headers, body)
         except BaseException:
             self.running -= 1
             raise
         return Call(response, self._end)
 
-    async def _sent(
+    async def _request(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "start() comes first"
@@ -310,7 +310,7 @@ _FAILURES: tuple[tuple[type[Exception], type[Exception], str], ...] = (
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _as_os_errors() -> Generator[None]:
     """Raise what aiohttp raises as OSError, in the words of this module."""
     try:
         yield

@@ -256,7 +256,7 @@ def response_of(name: str, choice: Fields, model: object, asked: Fields) -> Obje
             part = {"type": "refusal", "refusal": message["refusal"]}
         shown = {"type": "message", "id": f"msg_{name}", "role": "assistant", "status": status}
         output.append({**shown, "content": [part]})
-    output += [_called(call, f"fc_{place}_{name}") for place, call in enumerate(calls)]
+    output += [_call_item(call, f"fc_{place}_{name}") for place, call in enumerate(calls)]
     reason = {"reason": REASON[finish]} if finish in REASON else None
     return {
         "id": f"resp_{name}",
@@ -275,7 +275,7 @@ def response_of(name: str, choice: Fields, model: object, asked: Fields) -> Obje
     }
 
 
-def _called(call: Fields, name: str) -> Object:
+def _call_item(call: Fields, name: str) -> Object:
     said = fields(call.get("function"))
     given = said.get("arguments")
     return {

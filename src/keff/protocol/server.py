@@ -404,9 +404,9 @@ def refusal_of(status: int, raw: bytes, headers: Mapping[str, str], mask: Mask) 
     return Refusal(
         status,
         mask(said or "", LONGEST) or UNKNOWN,
-        _named(detail.get("code"), mask),
-        _named(detail.get("type"), mask),
-        _named(detail.get("param"), mask),
+        _field_text(detail.get("code"), mask),
+        _field_text(detail.get("type"), mask),
+        _field_text(detail.get("param"), mask),
         asked_wait(headers),
         status == 400 and re.search(rb"content_filter|content_policy", raw) is not None,
     )
@@ -417,7 +417,7 @@ def redirected(headers: Mapping[str, str], mask: Mask) -> str:
     return mask(f"it redirects to {headers.get('location') or 'nowhere'}: name that address instead", LONGEST)
 
 
-def _named(value: object, mask: Mask) -> str | None:
+def _field_text(value: object, mask: Mask) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     # Python refuses to write an integer of thousands of digits.

@@ -74,7 +74,7 @@ class _ItemVote:
         for session in self.sessions.values():
             session.begin(self.item)
             await session.rate(self.item, self.policy)
-        held = self._stored()
+        held = self._launch_views()
         self.vote = RunningVote(self.policy, self._view, lambda place: len(self._at(place, held)) > 0)
         running: dict[asyncio.Task[None], Sequence[int]] = {}
         try:
@@ -97,14 +97,14 @@ class _ItemVote:
         await session.rate(self.item, self.policy)
 
     def _view(self, places: Sequence[int]) -> View:
-        stored = self._stored()
+        stored = self._launch_views()
         seen = [path for place in places for path in self._at(place, stored)]
         if len(seen) < len(places):
             raise MissingPathError
         keys, confidence = [key for key, _ in seen], [rating for _, rating in seen]
         return View(keys, confidence, branches=self.vote.branches[: len(places)])
 
-    def _stored(self) -> dict[str, View]:
+    def _launch_views(self) -> dict[str, View]:
         return {
             name: launch_view(arm.run, arm.task, self.item, arm.order.slots[0], self.policy)
             for name, arm in self.arms.items()

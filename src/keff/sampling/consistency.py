@@ -358,13 +358,13 @@ def _without_repeats(paths: Sequence[_Path]) -> list[_Path | None]:
 
 def _of_path(request: Fields, index: int) -> dict[str, Any]:
     """Return the request of a path: one seed for all would draw one path again and again."""
-    own = _seeded(request, index)
+    own = _with_seeds(request, index)
     if body := fields(request.get("extra_body")):
-        own["extra_body"] = _seeded(body, index)
+        own["extra_body"] = _with_seeds(body, index)
     return own
 
 
-def _seeded(request: Fields, index: int) -> dict[str, Any]:
+def _with_seeds(request: Fields, index: int) -> dict[str, Any]:
     """Return a request with the seeds of its path."""
     seeds = {name: request.get(name) for name in SEEDS}
     return {

@@ -185,7 +185,7 @@ class _Pool:
     async def _draw(self, place: int, job: Job, seated: Seated) -> None:
         outcome = self._outcomes[place]
         try:
-            outcome.progress = await draw(job, self._told(place))
+            outcome.progress = await draw(job, self._progress_of(place))
             self._failed_in_row = 0
         except KeffError as error:
             outcome.error = error
@@ -195,7 +195,7 @@ class _Pool:
             seated.asked.set()
             self._room.release()
 
-    def _told(self, place: int) -> Callable[[Progress], None]:
+    def _progress_of(self, place: int) -> Callable[[Progress], None]:
         drawn = 0
 
         def tell(progress: Progress) -> None:

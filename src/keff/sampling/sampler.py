@@ -336,7 +336,7 @@ class Session:
         billed = [drawn[0], *(replace(done, prompt_tokens=0, cached_tokens=0) for done in drawn[1:])]
         arrival = _Arrival(item, self._paths(span, billed))
         # Counted before anybody has a turn: a budget that this path spends lets nothing more be asked for.
-        self._count_drawn(billed)
+        self._count_paths(billed)
         self.arrived.append(arrival)
         if len(self.arrived) > 1:
             await self.next_keeping.wait()
@@ -365,7 +365,7 @@ class Session:
             kept.set()
         self.watch(self.progress)
 
-    def _count_drawn(self, drawn: Sequence[Completion]) -> None:
+    def _count_paths(self, drawn: Sequence[Completion]) -> None:
         progress = self.progress
         progress.done += len(drawn)
         progress.tokens += sum(done.tokens for done in drawn)

@@ -33,7 +33,7 @@ class Selection(Sequence[Item]):
     is_of_the_run = False
 
     def __init__(self, packed: Sequence[bytes], key: str | None = None, folder: Path | None = None) -> None:
-        self._packed = packed
+        self._packed_rows = packed
         self.key, self.folder = key, folder
 
     @classmethod
@@ -48,7 +48,7 @@ class Selection(Sequence[Item]):
 
     def __len__(self) -> int:
         """Return the number of items."""
-        return len(self._packed)
+        return len(self._packed_rows)
 
     @overload
     def __getitem__(self, index: int) -> Item: ...
@@ -58,8 +58,8 @@ class Selection(Sequence[Item]):
     def __getitem__(self, index: int | slice) -> Item | Selection:
         """Return one item, or a part of them."""
         if isinstance(index, slice):
-            return Selection(self._packed[index], folder=self.folder)
-        return self.item(_row(self._packed[index]))
+            return Selection(self._packed_rows[index], folder=self.folder)
+        return self.item(_row(self._packed_rows[index]))
 
     def item(self, row: ItemRow) -> Item:
         """Return the item of a row; raises StoreError for a damaged one."""
@@ -68,7 +68,7 @@ class Selection(Sequence[Item]):
     def parts(self, size: int) -> Iterator[list[ItemRow]]:
         """Yield the items as rows, ``size`` at a time."""
         for start in range(0, len(self), size):
-            yield [_row(packed) for packed in self._packed[start : start + size]]
+            yield [_row(packed) for packed in self._packed_rows[start : start + size]]
 
 
 class Remembered(Selection):
@@ -80,7 +80,7 @@ class Remembered(Selection):
         self.folder, self._size, self.key = folder, size, key
 
     @cached_property
-    def _packed(self) -> Sequence[bytes]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def _packed_rows(self) -> Sequence[bytes]:  # pyright: ignore[reportIncompatibleVariableOverride]
         with Run.open(self.folder) as run:
             return [marshal.dumps(row) for row in run.item_rows()]
 

@@ -205,13 +205,15 @@ def _break_out() -> list[str]:
 
 def _run(source: str, stdin: bytes, limits: Limits, *, unsafe: bool) -> ProcessOutcome:
     boot = ["-c", _BOOT, str(0 if unsafe else dropped_uid()), limits.rlimits(), source]
-    outcome = execute([python(), *FLAGS, *boot], stdin, limits) if unsafe else _jailed(boot, stdin, limits)
+    outcome = (
+        execute([python(), *FLAGS, *boot], stdin, limits) if unsafe else _run_in_jail(boot, stdin, limits)
+    )
     if not outcome.started:
         raise SandboxError(f"the sandbox did not start ({_last_line(outcome)}): {_INSTALL}")
     return outcome
 
 
-def _jailed(boot: Sequence[str], stdin: bytes, limits: Limits) -> ProcessOutcome:
+def _run_in_jail(boot: Sequence[str], stdin: bytes, limits: Limits) -> ProcessOutcome:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxError(f"scoring code needs bubblewrap: {_INSTALL}")

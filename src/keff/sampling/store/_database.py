@@ -94,7 +94,7 @@ def damaged(folder: File, why: object) -> StoreError:
 
 def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
     file = folder.resolve() / DATABASE
-    database, tables = _opened(file, "ro") if readonly else _opened(file, "rwc")
+    database, tables = _open(file, "ro") if readonly else _open(file, "rwc")
     (owner,) = database.execute("pragma application_id").fetchone()
     if tables and owner != APPLICATION_ID:
         database.close()
@@ -112,21 +112,21 @@ def connect(folder: File, *, readonly: bool) -> sqlite3.Connection:
     return database
 
 
-def _opened(file: File, mode: str) -> tuple[sqlite3.Connection, int]:
+def _open(file: File, mode: str) -> tuple[sqlite3.Connection, int]:
     """Open the file and check its tables; immutable on read-only media, where no log can be made.
 
     A log that is there may hold committed paths: with it the file is never taken as immutable.
     """
     log = file.with_name(f"{DATABASE}-wal")
     try:
-        return _counted(file, f"mode={mode}")
+        return _connect(file, f"mode={mode}")
     except sqlite3.OperationalError:
         if mode != "ro" or (log.exists() and log.stat().st_size):
             raise
-        return _counted(file, "mode=ro&immutable=1")
+        return _connect(file, "mode=ro&immutable=1")
 
 
-def _counted(file: File, how: str) -> tuple[sqlite3.Connection, int]:
+def _connect(file: File, how: str) -> tuple[sqlite3.Connection, int]:
     # Another process may hold the lock while it commits thousands of paths to a slow disk.
     # What reads may be closed by another thread: the one that collects a record, long after its last text.
     own = "mode=ro" not in how

@@ -117,7 +117,7 @@ class Run(Reads):
             code=stamps(options) | ({} if verifier is None else {VERIFIER: verifier}),
             unsafe_exec=bool(options.get(UNSAFE)),
         )
-        return cls._locked(File(folder), manifest)
+        return cls._lock_and_open(File(folder), manifest)
 
     @classmethod
     def edit(cls, folder: str | File) -> Run:
@@ -126,10 +126,10 @@ class Run(Reads):
         Its options name no code, and none is loaded.
         """
         folder = File(folder)
-        return cls._locked(folder, Manifest.read(folder))
+        return cls._lock_and_open(folder, Manifest.read(folder))
 
     @classmethod
-    def _locked(cls, folder: File, manifest: Manifest) -> Run:
+    def _lock_and_open(cls, folder: File, manifest: Manifest) -> Run:
         with clear_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = take_lock(folder)

@@ -72,7 +72,7 @@ def item_of(row: ItemRow, folder: pathlib.Path | None = None) -> Item:
 
 def _item(row: ItemRow) -> Item:
     item, kept_messages, kept_gold, space, cluster, kept_meta = row
-    messages, gold, meta = _parsed(kept_messages), _parsed(kept_gold), _parsed(kept_meta)
+    messages, gold, meta = _parse_json(kept_messages), _parse_json(kept_gold), _parse_json(kept_meta)
     listed = cast("list[object]", messages) if isinstance(messages, list) else [None]
     if not isinstance(meta, dict) or not all(isinstance(message, dict) for message in listed):
         raise ValueError("its messages or its meta are not objects")
@@ -80,7 +80,7 @@ def _item(row: ItemRow) -> Item:
     return Item(item, tuple(said), gold, space, cluster, cast("dict[str, object]", meta))
 
 
-def _parsed(kept: str) -> object:
+def _parse_json(kept: str) -> object:
     """Return parsed JSON: by jiter, or by Python's parser where that refuses."""
     try:
         return jiter.from_json(kept.encode())
