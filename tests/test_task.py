@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keff.errors import TaskError
 from keff.records import Completion, Item, stable_hash
-from keff.task import Located, Row, ScoredText, Task, items, select
+from keff.task import LocatedRow, Row, ScoredText, Task, items, select
 
 
 class Numbers(Task):
@@ -119,6 +119,6 @@ def test_what_does_not_fit_is_named_with_its_place() -> None:
 
 
 def test_a_located_row_is_a_dict_that_knows_its_place() -> None:
-    row = Located.at("file.jsonl:7", {"id": "!a"})
+    row = LocatedRow.at("file.jsonl:7", {"id": "!a"})
     assert row == {"id": "!a"}
     assert row.where == "file.jsonl:7"

@@ -19,13 +19,13 @@ Row = Mapping[str, Any]
 Packed = TypeVar("Packed")
 
 
-class Located(dict[str, Any]):
+class LocatedRow(dict[str, Any]):
     """A row with its location, such as ``file.jsonl:12``, for error messages."""
 
     where: str = ""
 
     @classmethod
-    def at(cls, where: str, row: Row) -> Located:
+    def at(cls, where: str, row: Row) -> LocatedRow:
         """Return a copy of the row with its location."""
         located = cls(row)
         located.where = where

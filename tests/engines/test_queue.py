@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from keff.engines._local import BatchEngine, Waiting
+from keff.engines._local import BatchEngine, WaitingRequest
 from keff.records import Completion, Sampling
 
 SAMPLING = Sampling(temperature=0.7, seed=1)
@@ -29,7 +29,7 @@ class Batches(BatchEngine):
     def shared(self, sampling: Sampling) -> object:
         return replace(sampling, seed=0)
 
-    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
+    def draw(self, batch: list[WaitingRequest]) -> list[list[Completion]]:
         self.drawn.append(len(batch))
         texts = [str(one.messages[0]["content"]) for one in batch]
         if "bad" in texts:
@@ -43,9 +43,9 @@ class Batches(BatchEngine):
 
 def test_a_batch_is_the_first_request_and_what_may_join_it() -> None:
     engine = Batches(8)
-    seeds = [Waiting([], replace(SAMPLING, seed=seed), 3) for seed in range(3)]
-    hot = Waiting([], replace(SAMPLING, temperature=1.0), 1)
-    small, gone = Waiting([], SAMPLING, 2), Waiting([], SAMPLING, 1)
+    seeds = [WaitingRequest([], replace(SAMPLING, seed=seed), 3) for seed in range(3)]
+    hot = WaitingRequest([], replace(SAMPLING, temperature=1.0), 1)
+    small, gone = WaitingRequest([], SAMPLING, 2), WaitingRequest([], SAMPLING, 1)
     gone.stop.set()
     engine._waiting.extend((seeds[0], hot, seeds[1], gone, seeds[2], small))
     assert engine.take() == [seeds[0], seeds[1], small]
@@ -53,8 +53,8 @@ def test_a_batch_is_the_first_request_and_what_may_join_it() -> None:
     assert engine.take() == [seeds[2]]
     assert engine.take() == []
     assert gone.result.cancelled()
-    large = Waiting([], SAMPLING, 9)
-    engine._waiting.extend((large, Waiting([], SAMPLING, 1)))
+    large = WaitingRequest([], SAMPLING, 9)
+    engine._waiting.extend((large, WaitingRequest([], SAMPLING, 1)))
     assert engine.take() == [large]
 
 

@@ -142,7 +142,9 @@ def test_what_the_library_wrote_is_read_with_its_log_probabilities(module: Modul
         ]
     made = module.engine(model="m")
     made._model = SimpleNamespace(chat=lambda *_, **__: [SimpleNamespace(**output) for output in outputs])
-    waiting = [module.Waiting([{"role": "user", "content": one["prompt"]}], Sampling(), 3) for one in outputs]
+    waiting = [
+        module.WaitingRequest([{"role": "user", "content": one["prompt"]}], Sampling(), 3) for one in outputs
+    ]
     for output, paths in zip(outputs, made.draw(waiting), strict=True):
         for path, raw, (answer, mean) in zip(paths, output["outputs"], told[output["prompt"]], strict=True):
             assert path.logprobs.mean == pytest.approx(mean)

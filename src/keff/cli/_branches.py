@@ -17,7 +17,7 @@ from keff.analysis.mix.drop import LOOKS, dominated_branches
 from keff.analysis.mix.prices import path_costs
 from keff.cli._console import note
 from keff.cli._preflight import Spending, is_paid, sample_as_wished
-from keff.cli._sampling import SampleOptions, Shown, report
+from keff.cli._sampling import RunsProgress, SampleOptions, report
 from keff.errors import UsageError
 from keff.files import toml_of
 from keff.policy import Policy
@@ -102,7 +102,7 @@ def draw_branches(
     """
     first, total = next(iter(branches.values())), Spending.of(*branches.values())
     wanted = dict(branches)
-    sizes, shown, drawn = _rounds(first.n), Shown(), dict[str, tuple[Job, Progress]]()
+    sizes, shown, drawn = _rounds(first.n), RunsProgress(), dict[str, tuple[Job, Progress]]()
     for number, size in enumerate(sizes):
         if number == 1 and not total.reason():
             wanted = _fewer_of_the_dear(branches, prices)

@@ -12,7 +12,7 @@ import typer
 
 from keff import plugins
 from keff.cli._console import note
-from keff.cli._sampling import SampleOptions, Shown, draw
+from keff.cli._sampling import RunsProgress, SampleOptions, draw
 from keff.errors import RunError, UsageError
 from keff.records import text_table
 from keff.sampling import RUN_FILE
@@ -132,7 +132,7 @@ def is_paid(engine: str, base_url: str | None) -> bool:
 
 
 def sample_as_wished(
-    wishes: SampleOptions, spending: Spending | None = None, shown: Shown | None = None
+    wishes: SampleOptions, spending: Spending | None = None, shown: RunsProgress | None = None
 ) -> tuple[Job, Progress]:
     """Draw what is still owed, after confirmation where it may cost money.
 

@@ -183,7 +183,7 @@ def load_task(name: str, options: Object) -> tuple[Task, Object]:
     return plugins.load("task", name, **given), {"name": name, **given}
 
 
-def draw(job: Job, shown: Shown | None = None) -> orders.Progress:
+def draw(job: Job, shown: RunsProgress | None = None) -> orders.Progress:
     """Draw what the job owes with a progress bar; Ctrl-C and SIGTERM keep what was received.
 
     The bar of a run that is one of several counts them all, and goes when the run has its paths.
@@ -242,10 +242,10 @@ def check_whole(job: Job, drawn: orders.Progress) -> None:
         raise RunError(f"{what} are still owed in {job.folder}: run the same command to try them again")
 
 
-async def _draw(job: Job, shown: Shown | None) -> orders.Progress:
+async def _draw(job: Job, shown: RunsProgress | None) -> orders.Progress:
     with progress_bar(transient=shown is not None) as bar:
         name = "sampling" if shown is None else f"sampling {job.folder.name}"
-        shown = shown or Shown()
+        shown = shown or RunsProgress()
         shown.on(bar, name)
 
         def watch(progress: orders.Progress) -> None:
@@ -296,7 +296,7 @@ def progress_bar(*, transient: bool = False) -> Progress:
     )
 
 
-class Shown:
+class RunsProgress:
     """Feeds a progress bar with the counts of the runs in progress.
 
     ``wanted`` paths are those of all runs (None: what the one run says).

@@ -23,7 +23,7 @@ from rich.progress import Progress as Bar
 from keff.cli import _options as o
 from keff.cli import _sample_options as s
 from keff.cli._console import note, print_json, say, warn
-from keff.cli._sampling import Shown, Stopped, made_engine, progress_bar, refusals, until_signal
+from keff.cli._sampling import RunsProgress, Stopped, made_engine, progress_bar, refusals, until_signal
 from keff.cli._study_plan import (
     Place,
     StudyJobs,
@@ -151,7 +151,7 @@ class _ModelProgress:
 
     def __init__(self, place: Place, outcomes: Sequence[CellOutcome], bar: Bar, paths: int) -> None:
         self._place, self._outcomes = place, outcomes
-        self.shown = Shown(paths)
+        self.shown = RunsProgress(paths)
         self.shown.on(bar, outcomes[0].cell.model.name, "loading")
         self._begun: float | None = None
         self._last = 0.0

@@ -135,7 +135,7 @@ def sha256(file: Path) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class WaitingRequest:
     """A request waiting for its batch, with the future of its paths."""
 
     messages: list[Message]
@@ -156,7 +156,7 @@ class BatchEngine(ABC):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[WaitingRequest] = deque()
         self._model: Any = None
         self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
@@ -170,7 +170,7 @@ class BatchEngine(ABC):
         """Return what all requests of one batch must have in common."""
 
     @abstractmethod
-    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
+    def draw(self, batch: list[WaitingRequest]) -> list[list[Completion]]:
         """Return the paths of each request in a batch; may raise anything."""
 
     def failure(self, error: Exception) -> Exception:
@@ -190,7 +190,7 @@ class BatchEngine(ABC):
         """Draw n paths, batched with other waiting requests; see ``Engine.generate``."""
         if self._model is None:
             raise EngineError(f"engine {self.name}: call start() before generate()", transient=False)
-        waiting = Waiting(list(messages), sampling, n)
+        waiting = WaitingRequest(list(messages), sampling, n)
         self._waiting.append(waiting)
         # Not at once: requests made in this turn of the event loop get into one batch.
         asyncio.get_running_loop().call_soon(self._submit)
@@ -217,10 +217,10 @@ class BatchEngine(ABC):
             else:
                 waiting.result.set_result(outcome)
 
-    def take(self) -> list[Waiting]:
+    def take(self) -> list[WaitingRequest]:
         """Return the requests of the next batch: the first, and those compatible with it."""
-        taken: list[Waiting] = []
-        rows, left = 0, deque[Waiting]()
+        taken: list[WaitingRequest] = []
+        rows, left = 0, deque[WaitingRequest]()
         while self._waiting:
             waiting = self._waiting.popleft()
             if waiting.stop.is_set():
@@ -236,7 +236,7 @@ class BatchEngine(ABC):
         self._waiting.extendleft(reversed(left))
         return taken
 
-    def _outcomes(self, batch: list[Waiting]) -> Sequence[list[Completion] | Exception]:
+    def _outcomes(self, batch: list[WaitingRequest]) -> Sequence[list[Completion] | Exception]:
         """Return a batch's results; a failing batch is halved, so that one bad prompt spoils no other."""
         try:
             return self.draw(batch) if batch else []

@@ -41,7 +41,7 @@ from transformers import (
 from transformers.utils import logging
 
 from keff.engine import Capabilities
-from keff.engines._local import BatchEngine, Waiting, locate
+from keff.engines._local import BatchEngine, WaitingRequest, locate
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import summarize
 from keff.records import Completion, Message, Sampling
@@ -73,7 +73,7 @@ class SeededChoice(LogitsProcessor):
         return tokens.gather(1, torch.minimum(torch.searchsorted(mass, target), kept - 1))
 
 
-class Cancelled(StoppingCriteria):
+class CancelledRows(StoppingCriteria):
     """Stopping criterion that ends a row once its event, or the engine's, is set."""
 
     def __init__(self, rows: Sequence[threading.Event], closing: threading.Event) -> None:
@@ -159,7 +159,7 @@ class Transformers(BatchEngine):
         return replace(sampling, seed=0, thinking=None)
 
     @torch.inference_mode()
-    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
+    def draw(self, batch: list[WaitingRequest]) -> list[list[Completion]]:
         """Draw all rows of a batch; prompts are padded on the left to end together."""
         begun = time.perf_counter()
         prompts = [self.prompt(waiting.messages, waiting.sampling) for waiting in batch]
@@ -170,7 +170,7 @@ class Transformers(BatchEngine):
         ]
         sampling = batch[0].sampling
         choice = SeededChoice(sampling.temperature, sampling.top_p, [seed for *_, seed in rows])
-        stopped = Cancelled([waiting.stop for waiting, *_ in rows], self._closing)
+        stopped = CancelledRows([waiting.stop for waiting, *_ in rows], self._closing)
         config = self._config(sampling)
         padded = partial(pad_sequence, batch_first=True, padding_side="left")
         ids = padded([prompt for _, prompt, _ in rows], padding_value=config.pad_token_id)

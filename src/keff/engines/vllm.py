@@ -27,7 +27,7 @@ from typing import Any
 from vllm import LLM, SamplingParams
 
 from keff.engine import Capabilities
-from keff.engines._local import BatchEngine, Waiting
+from keff.engines._local import BatchEngine, WaitingRequest
 from keff.errors import EngineError, UsageError
 from keff.protocol.reply import finish_reason, summarize
 from keff.protocol.server import json_object, template_thinking
@@ -106,7 +106,7 @@ class Vllm(BatchEngine):
         line = f"vLLM failed: {' '.join(str(error).split())}"
         return EngineError(line, transient=not wrong, refused=bool(wrong))
 
-    def draw(self, batch: list[Waiting]) -> list[list[Completion]]:
+    def draw(self, batch: list[WaitingRequest]) -> list[list[Completion]]:
         """Return the paths of each request; at temperature 0 vLLM takes no n above 1."""
         begun = time.perf_counter()
         asked = [

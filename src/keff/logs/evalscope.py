@@ -8,12 +8,12 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded
+from keff.logs.parts.foreign import ScoreOptions
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, known_task, spoken
 
 
-class EvalScope(Graded, FieldReader):
+class EvalScope(ScoreOptions, FieldReader):
     """Reader of EvalScope's reviews, since version 1.0.
 
     Samples of one ``group_id`` are the repeats of a question. The answer is the extracted prediction, and the

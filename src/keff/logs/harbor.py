@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded
+from keff.logs.parts.foreign import ScoreOptions
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, seconds_between
 
 
-class Harbor(Graded, FieldReader):
+class Harbor(ScoreOptions, FieldReader):
     """Reader of a job's folder, or of all below a folder: ``JOB/TRIAL/result.json``.
 
     An agent's work has no answer to vote on, so correctness alone is kept. The verdict is the verifier's

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from keff.log import LogInfo, NoteSink
-from keff.logs.parts.foreign import Canonical, Graded, PathReader, UsableRows
+from keff.logs.parts.foreign import Canonical, PathReader, ScoreOptions, UsableRows
 from keff.logs.parts.inspect_log import (
     InspectSample,
     Scores,
@@ -23,7 +23,7 @@ from keff.narrow import Fields, entries
 from keff.records import Note
 
 
-class InspectAi(Graded, PathReader):
+class InspectAi(ScoreOptions, PathReader):
     """Reader of inspect_ai's logs.
 
     The answer and the score are those of one scorer: ``scorer``, else the first. Whether a score says right

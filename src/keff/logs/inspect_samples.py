@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keff.log import LogInfo, NoteSink
 from keff.logs.parquet import columns_of, is_parquet, rows_of
-from keff.logs.parts.foreign import Graded, PathReader, UsableRows
+from keff.logs.parts.foreign import PathReader, ScoreOptions, UsableRows
 from keff.logs.parts.inspect_log import Scores
 from keff.logs.parts.tabled import first_of
 from keff.logs.parts.values import known_task, optional_text
@@ -18,7 +18,7 @@ FIELDS = ("sample_id", "id", "epoch", "target")
 SCORE = re.compile(r"score_(?!.*_(?:explanation|metadata|answer)$)(.+)")
 
 
-class InspectSamples(Graded, PathReader):
+class InspectSamples(ScoreOptions, PathReader):
     """Reader of a data frame of samples, as ``samples_df(...).to_parquet(...)`` writes it.
 
     It keeps no answers, so estimates are those of correctness alone; the log itself has them. A column

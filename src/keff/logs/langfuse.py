@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, answer_in, asked_in, mark, parsed
+from keff.logs.parts.foreign import ScoreOptions, answer_in, asked_in, mark, parsed
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at
 from keff.narrow import Fields, entries, is_array, only
@@ -12,7 +12,7 @@ from keff.narrow import Fields, entries, is_array, only
 LISTS = ("tags", "comments", "traceTags", "observations", "scores", "availablePromptLists")
 
 
-class Langfuse(Graded, FieldReader):
+class Langfuse(ScoreOptions, FieldReader):
     """Reader of exports as JSON or JSONL, of traces or of observations (from the page, the API or a bucket).
 
     Traces, or observations that have no parent, of equal inputs are the paths of a question. The verdict is

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, answer_in, asked_in, mark
+from keff.logs.parts.foreign import ScoreOptions, answer_in, asked_in, mark
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, inner, seconds_between
 from keff.narrow import Fields
 
 
-class LangSmith(Graded, FieldReader):
+class LangSmith(ScoreOptions, FieldReader):
     """Reader of runs as ``Client.list_runs`` returns them, one JSON object each (``run.model_dump_json()``).
 
     Only root runs are paths; their steps are passed over. The verdict is the feedback that ``scorer`` names,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable, milliseconds_at
-from keff.logs.parts.foreign import Graded, answer_in, asked_in, mark, parsed
+from keff.logs.parts.foreign import ScoreOptions, answer_in, asked_in, mark, parsed
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, inner
 from keff.narrow import entries
 
 
-class Mlflow(Graded, FieldReader):
+class Mlflow(ScoreOptions, FieldReader):
     """Reader of exported traces, one JSON object per line or in an array, of MLflow 2.14 and later.
 
     Traces with equal inputs of their root span are repeats. The verdict is the feedback that ``scorer``

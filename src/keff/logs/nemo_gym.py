@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, mark, said_in
+from keff.logs.parts.foreign import ScoreOptions, mark, said_in
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, inner, spoken
 
 
-class NemoGym(Graded, FieldReader):
+class NemoGym(ScoreOptions, FieldReader):
     """Reader of the ``rollouts.jsonl`` that NeMo Gym collects.
 
     Rollouts of one ``_ng_task_index``, else of equal requests, are the paths of a question. The answer is the

@@ -9,7 +9,7 @@ from pathlib import Path
 from keff.errors import LogError
 from keff.log import LogInfo, NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, mark
+from keff.logs.parts.foreign import ScoreOptions, mark
 from keff.logs.parts.lines import Row, loads, objects, whole_json
 from keff.logs.parts.values import at, inner, optional_text, spoken
 from keff.narrow import Fields, Object, entries, fields, only, text
@@ -22,7 +22,7 @@ FLAT = re.compile(r"gen_ai\.(prompt|completion)\.(\d+)\.content")
 EVALUATION = "gen_ai.evaluation."
 
 
-class OpenTelemetry(Graded, FieldReader):
+class OpenTelemetry(ScoreOptions, FieldReader):
     """Reader of exported GenAI spans, of the current conventions and of OpenLLMetry's earlier ones.
 
     Spans with equal input messages are the paths of a question, and so are the output messages of one span;

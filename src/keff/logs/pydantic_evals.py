@@ -7,13 +7,13 @@ from pathlib import Path
 
 from keff.log import NoteSink, ignore
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded, answer_in, asked_in
+from keff.logs.parts.foreign import ScoreOptions, answer_in, asked_in
 from keff.logs.parts.lines import Row, whole_json
 from keff.logs.parts.values import at, inner
 from keff.narrow import Fields, entries, fields
 
 
-class PydanticEvals(Graded, FieldReader):
+class PydanticEvals(ScoreOptions, FieldReader):
     """Reader of an evaluation's report.
 
     The runs of a case (``repeat=``) are its paths. The verdict is the assertion or score that ``scorer``

@@ -18,7 +18,7 @@ from keff.policy.weighting import LOGPROBS
 from keff.records import Item, Note
 from keff.sampling import RUN_FILE
 from keff.sampling.manifest import Manifest
-from keff.sampling.store import Run, Scored
+from keff.sampling.store import Run, ScoredPath
 from keff.stats.votes import RATING_SECONDS
 from keff.task import ScoredText, Task
 from keff.usercode import VERIFIER
@@ -32,7 +32,7 @@ PREFIX = "recorded_"
 RECORDED = ("confidences", "branches", "seconds", "prompt_tokens", "cached_tokens")
 
 
-def _question(run: Run, item: Item, paths: Sequence[Scored], *, texts: bool) -> Question:
+def _question(run: Run, item: Item, paths: Sequence[ScoredPath], *, texts: bool) -> Question:
     ratings: list[tuple[float, float]] = []
     if VERIFIER in run.manifest.code:
         known = run.ratings(item.id)
@@ -65,7 +65,7 @@ def _prompt_text(item: Item) -> str | None:
     return "\n".join(said) if said else None
 
 
-def _counts_by_field(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
+def _counts_by_field(item: Item, paths: Sequence[ScoredPath]) -> dict[str, Any]:
     """Return tokens and seconds of each path; None where they were not counted, as in an imported log.
 
     Of a prompt all is billed with the first path of a request.
@@ -76,7 +76,7 @@ def _counts_by_field(item: Item, paths: Sequence[Scored]) -> dict[str, Any]:
     }
 
 
-def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | None:
+def _confidences(item: Item, paths: Sequence[ScoredPath]) -> tuple[float, ...] | None:
     """Return mean log-probabilities (NaN where a path has none), or an imported log's confidences."""
     summaries = [path.completion.logprobs for path in paths]
     if any(summaries):
@@ -84,7 +84,7 @@ def _confidences(item: Item, paths: Sequence[Scored]) -> tuple[float, ...] | Non
     return _numbers(item, "confidences", len(paths))
 
 
-def _other_confidences(paths: Sequence[Scored], ratings: Sequence[tuple[float, float]]) -> Object:
+def _other_confidences(paths: Sequence[ScoredPath], ratings: Sequence[tuple[float, float]]) -> Object:
     """Return other confidences (log-probabilities beside an imported one), and rating seconds."""
     summaries = [path.completion.logprobs for path in paths]
     named: dict[str, list[float | None]] = {
@@ -104,7 +104,7 @@ def _numbers(item: Item, name: str, size: int) -> tuple[float, ...] | None:
     return tuple(float("nan") if value is None else real(value) for value in values)
 
 
-def _paths_in_order(run: Run, item: str) -> list[Scored]:
+def _paths_in_order(run: Run, item: str) -> list[ScoredPath]:
     """Return an item's completed paths in launch order."""
     order = {slot: place for place, slot in enumerate(run.manifest.config.templates)}
     return sorted(run.kept(item), key=lambda one: (one.path.index, order.get(one.path.slot, 0)))
@@ -128,14 +128,14 @@ class _Judge:
         name = options.pop("name", self._manifest.config.task.get("name"))
         return plugins.load("task", str(name), **options)
 
-    def scored_paths(self, item: Item, paths: Sequence[Scored]) -> list[Scored]:
+    def scored_paths(self, item: Item, paths: Sequence[ScoredPath]) -> list[ScoredPath]:
         """Return the paths with scores; those that cannot be scored are left out."""
         result = [path if path.judged else replace(path, judged=self._read(item, path)) for path in paths]
         kept = [path for path in result if path.judged]
         self.left_out += len(result) - len(kept)
         return kept
 
-    def _read(self, item: Item, path: Scored) -> ScoredText | None:
+    def _read(self, item: Item, path: ScoredPath) -> ScoredText | None:
         if self._cannot:
             return None
         try:

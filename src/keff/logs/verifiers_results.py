@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded
+from keff.logs.parts.foreign import ScoreOptions
 from keff.logs.parts.values import at, inner, spoken
 
 
-class VerifiersResults(Graded, FieldReader):
+class VerifiersResults(ScoreOptions, FieldReader):
     """Reader of the ``results.jsonl`` that ``vf-eval --save-results`` leaves beside its ``metadata.json``.
 
     Rollouts of one example are its paths. Their score is the reward, a sum of several functions' values: it

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from keff.logs.parts.field_table import FieldReader, FieldTable
-from keff.logs.parts.foreign import Graded
+from keff.logs.parts.foreign import ScoreOptions
 from keff.logs.parts.lines import Row
 from keff.logs.parts.values import at, inner, number_or_none, spoken
 from keff.narrow import Fields, entries
 
 
-class VerifiersTraces(Graded, FieldReader):
+class VerifiersTraces(ScoreOptions, FieldReader):
     """Reader of the ``traces.jsonl`` that an evaluation by verifiers appends its episodes to.
 
     Traces of one task are its paths; each model and agent is a branch. Their score is the reward, the

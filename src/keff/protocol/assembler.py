@@ -62,7 +62,7 @@ class StreamEnds:
         return framed and not self._says and self._silent > SILENT
 
 
-class Joined(list[object]):
+class PartedList(list[object]):
     """A list that comes in pieces; ``known`` are its entries by their index."""
 
     def __init__(self) -> None:
@@ -263,8 +263,8 @@ def _merge(whole: Object, more: Fields, *, pieces: bool) -> None:
                 whole[name] = before = Object()
             _merge(cast("Object", before), fields(cast("object", value)), pieces=pieces)
         elif isinstance(value, list):
-            if not isinstance(before, Joined):
-                whole[name] = joined = Joined()
+            if not isinstance(before, PartedList):
+                whole[name] = joined = PartedList()
                 joined += _parts(before)
                 before = joined
             _extend(before, items(cast("object", value)), pieces=pieces)
@@ -274,7 +274,7 @@ def _merge(whole: Object, more: Fields, *, pieces: bool) -> None:
 
 def _add_text(whole: Object, name: str, value: str) -> None:
     before = whole.get(name)
-    if isinstance(before, Joined):
+    if isinstance(before, PartedList):
         before += _parts(value)
         return
     if not isinstance(before, Pieces):
@@ -289,7 +289,7 @@ def _parts(said: object) -> list[object]:
     return [{"type": "text", "text": text}] if isinstance(text, str) and text else []
 
 
-def _extend(whole: Joined, more: list[object], *, pieces: bool) -> None:
+def _extend(whole: PartedList, more: list[object], *, pieces: bool) -> None:
     # In place: a path of many thousand tokens has as many chunks.
     for entry in more:
         index = fields(entry).get("index")
@@ -333,6 +333,6 @@ def _value(name: str, value: object) -> object:
         return value.joined(name)
     if isinstance(value, dict):
         return _resolved(fields(cast("object", value)))
-    if isinstance(value, Joined):
+    if isinstance(value, PartedList):
         return [_value("", each) for each in value] if value.known else list(value)
     return value

@@ -25,7 +25,7 @@ ENDING = 60
 
 
 @frozen
-class Sampled(Result):
+class SampleText(Result):
     """One text of the sample: its end, answer, rule (or why none) and vote key."""
 
     id: str
@@ -56,7 +56,7 @@ class Survey(Result):
     rules: Mapping[str, int]
     endings: Mapping[str, int]
     marks: Mapping[str, int]
-    sample: tuple[Sampled, ...]
+    sample: tuple[SampleText, ...]
 
 
 def survey(path: Path, opening: Opening, *, size: int = 20) -> Survey:
@@ -78,15 +78,15 @@ def _recorded_answer(text: str, how: Reading) -> answers.Read:
     return answers.Read(text or None, key, "recorded" if key is not None else answers.ABSTAINED)
 
 
-def _sample_of(name: str, text: str, said: answers.Read) -> Sampled:
-    return Sampled(name, _end(text, LONGEST), _short(said.answer), said.rule, _short(said.key))
+def _sample_of(name: str, text: str, said: answers.Read) -> SampleText:
+    return SampleText(name, _end(text, LONGEST), _short(said.answer), said.rule, _short(said.key))
 
 
 class _Surveyor:
     def __init__(self, how: Reading, size: int, rng: np.random.Generator) -> None:
         self.how, self.size, self.rng = how, size, rng
         self.rules, self.endings, self.marks = Counter[str](), Counter[str](), Counter[str]()
-        self.sample: list[Sampled] = []
+        self.sample: list[SampleText] = []
         self.count = self.read = self.questions = 0
         self.whole = False
         self.agreements: list[float] = []

@@ -95,7 +95,7 @@ class Seats:
             await self._changed.wait()
 
 
-class Seated:
+class SharedEngine:
     """An engine as seen by one job: requests wait for seats; start and close do nothing."""
 
     def __init__(self, engine: Engine, seats: Seats, rank: int) -> None:
@@ -171,7 +171,7 @@ class _Pool:
                 await self._seats.few_wait()
                 if self._dead:
                     break
-                seated = Seated(self._engine, self._seats, place)
+                seated = SharedEngine(self._engine, self._seats, place)
                 task = asyncio.ensure_future(self._draw(place, replace(job, engine=seated), seated))
                 running.add(task)
                 task.add_done_callback(running.discard)
@@ -182,7 +182,7 @@ class _Pool:
         if self._dead:
             raise self._dead
 
-    async def _draw(self, place: int, job: Job, seated: Seated) -> None:
+    async def _draw(self, place: int, job: Job, seated: SharedEngine) -> None:
         outcome = self._outcomes[place]
         try:
             outcome.progress = await draw(job, self._progress_of(place))

@@ -71,7 +71,7 @@ class Selection(Sequence[Item]):
             yield [_row(packed) for packed in self._packed_rows[start : start + size]]
 
 
-class Remembered(Selection):
+class StoredItems(Selection):
     """The items of an earlier run on the same data, read from the run on access."""
 
     is_of_the_run = True
@@ -93,7 +93,7 @@ def choose(task: Task, n: int | None, seed: int, shard: tuple[int, int], folder:
     """Return a job's items; from its run, without reading data, where that has the same ones."""
     key = _key(task, n, seed, shard)
     if key is not None and (size := _noted_size(folder, key)):
-        return Remembered(folder, size, key)
+        return StoredItems(folder, size, key)
     number, of = shard
     chosen = Selection.drawn(task, n, seed)[number - 1 :: of]
     chosen.key = key

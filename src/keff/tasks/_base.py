@@ -18,7 +18,7 @@ from keff.errors import TaskError
 from keff.narrow import Object, fields, is_object, replace_surrogates
 from keff.plugins import import_extra
 from keff.records import AnswerSpace, Completion, Item, Message, frozen, stable_hash
-from keff.task import Located, Row, ScoredText, Task
+from keff.task import LocatedRow, Row, ScoredText, Task
 from keff.tasks._templates import family, read_templates
 
 
@@ -45,7 +45,7 @@ def check_split(name: str, data_set: DataSet, split: str | None) -> str:
     return split or data_set.splits[0]
 
 
-def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
+def read_hub(data_set: DataSet, split: str) -> Iterator[LocatedRow]:
     """Yield one split's rows from the hub, in order.
 
     Raises PluginError without the ``data`` extra, and TaskError when the hub cannot be reached.
@@ -58,7 +58,7 @@ def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
         # Streaming does not download the rest, and keeps nothing.
         rows = datasets.load_dataset(data_set.hub, data_set.config, split=split, streaming=data_set.large)
         for index, row in enumerate(rows, start=1):
-            yield Located.at(f"{where}: row {index}", row)
+            yield LocatedRow.at(f"{where}: row {index}", row)
     except Exception as error:  # network, cache, authentication and format errors have no common class there
         reason = str(error).split("\n", 1)[0][:200]
         raise TaskError(
@@ -67,7 +67,7 @@ def read_hub(data_set: DataSet, split: str) -> Iterator[Located]:
         ) from error
 
 
-def read_file(path: str | Path) -> Iterator[Located]:
+def read_file(path: str | Path) -> Iterator[LocatedRow]:
     """Yield the rows of a local .jsonl or .parquet file; raises TaskError with file and line."""
     path = Path(path)
     if path.suffix not in (".jsonl", ".parquet"):
@@ -77,14 +77,14 @@ def read_file(path: str | Path) -> Iterator[Located]:
     return _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
 
 
-def _jsonl(path: Path) -> Iterator[Located]:
+def _jsonl(path: Path) -> Iterator[LocatedRow]:
     try:
         with path.open(encoding="utf-8-sig") as lines:
             name = str(path)
             for number, line in enumerate(lines, start=1):
                 if not line.isspace():
                     where = f"{name}:{number}"
-                    yield Located.at(where, _object(line, where))
+                    yield LocatedRow.at(where, _object(line, where))
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(f"{path}: cannot be read: {error}") from error
 
@@ -109,7 +109,7 @@ def _value(line: str, where: str) -> object:
         raise TaskError(f"{where}: not a JSON line: {error}") from error
 
 
-def _parquet(path: Path) -> Iterator[Located]:
+def _parquet(path: Path) -> Iterator[LocatedRow]:
     parquet = import_extra("pyarrow.parquet", f"reading {path}")
     arrow = import_extra("pyarrow", f"reading {path}")
     try:
@@ -117,7 +117,7 @@ def _parquet(path: Path) -> Iterator[Located]:
         with parquet.ParquetFile(path) as file:
             rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(batch_size=1000))
             for index, row in enumerate(rows, start=1):
-                yield Located.at(f"{path}: row {index}", row)
+                yield LocatedRow.at(f"{path}: row {index}", row)
     except (arrow.ArrowException, OSError) as error:
         raise TaskError(f"{path}: not a readable Parquet file: {error}") from error
 
@@ -239,7 +239,7 @@ class Benchmark(SpacedTask):
         self.data = data
         self.templates: Sequence[str] = read_templates(template) if template else family(self.family)
 
-    def rows(self) -> Iterator[Located]:
+    def rows(self) -> Iterator[LocatedRow]:
         """Yield the rows of the local file or the hub's split, in order."""
         return read_hub(self.data_set, self.split) if self.data is None else read_file(self.data)
 

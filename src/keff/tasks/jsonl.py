@@ -16,7 +16,7 @@ from keff.answers import Extracted, Space, last_answer, space, strip_thinking, w
 from keff.errors import TaskError
 from keff.narrow import entries, is_array
 from keff.records import AnswerSpace, Completion, Item, Message, stable_hash
-from keff.task import Located, Row, ScoredText
+from keff.task import LocatedRow, Row, ScoredText
 from keff.tasks._base import SpacedTask, read_file, text
 from keff.tasks._templates import read_templates
 from keff.usercode import UserCode
@@ -76,7 +76,7 @@ class Jsonl(SpacedTask):
         identity = (None, "") if code is None else (code.function, code.stamp.sha256)
         self.version = f"1-{self.space}-{stable_hash(answer_regex, *identity)[:12]}"
 
-    def rows(self) -> Iterator[Located]:
+    def rows(self) -> Iterator[LocatedRow]:
         """Yield the file's lines in order."""
         return read_file(self.data)
 

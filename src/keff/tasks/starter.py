@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keff.records import AnswerSpace, Item, Message
-from keff.task import Example, Located, Row
+from keff.task import Example, LocatedRow, Row
 from keff.tasks._base import SpacedTask, lettered, read_file
 from keff.tasks._templates import family, read_templates
 
@@ -53,7 +53,7 @@ class Starter(SpacedTask):
     def __init__(self, template: str | None = None) -> None:
         self.templates: Sequence[str] = read_templates(template) if template else family("starter")
 
-    def rows(self) -> Iterator[Located]:
+    def rows(self) -> Iterator[LocatedRow]:
         """Yield the items that come with the package."""
         return read_file(FILE)
 

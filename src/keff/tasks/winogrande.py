@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from keff.records import Item, stable_hash
-from keff.task import Example, Located, Row
+from keff.task import Example, LocatedRow, Row
 from keff.tasks._base import Benchmark, DataSet, lettered, text
 
 # Twins differ in the word that turns the answer and little else.
@@ -37,9 +37,9 @@ class WinoGrande(Benchmark):
         Example("The better surgeon is Sarah, so", None, truncated=True),
     )
 
-    def rows(self) -> Iterator[Located]:
+    def rows(self) -> Iterator[LocatedRow]:
         """Yield the rows in order, with the column ``twins`` added."""
-        before: Located | None = None
+        before: LocatedRow | None = None
         for row in super().rows():
             paired = before is not None and _are_twins(before, row)
             row["twins"] = before["twins"] if paired and before else stable_hash(row)[:16]

@@ -25,7 +25,7 @@ from keff.gateway.upstream.fleet import Fleet
 from keff.gateway.upstream.served_branches import Branch, BranchLedger
 from keff.gateway.upstream.server import Upstream
 from keff.gateway.vote.extraction import Reader
-from keff.gateway.vote.kinds import Asked
+from keff.gateway.vote.kinds import AskedKinds
 from keff.gateway.vote.threads import AnswerReading
 from keff.gateway.vote.vote import Vote
 from keff.narrow import fields
@@ -69,7 +69,7 @@ class RequestJob(RequestSpending):
     reads_logprobs: bool = False
     share: float | None = None
     reader: Reader | None = None
-    asked: Asked | None = None
+    asked: AskedKinds | None = None
     kind: str | None = None
     reading: AnswerReading | None = None
     unread: int = 0

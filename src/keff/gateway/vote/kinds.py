@@ -76,7 +76,7 @@ _AT_ONCE = re.compile(
 )
 
 
-class Asked(NamedTuple):
+class AskedKinds(NamedTuple):
     """Kinds of answer that a prompt asks for: JSON, a contract, tools, or by its question.
 
     ``options`` are the letters of those that it lists.
@@ -94,7 +94,7 @@ class Asked(NamedTuple):
         return self.as_json or self.contract or bool(self.kinds)
 
 
-def asked(body: Fields) -> Asked:
+def asked(body: Fields) -> AskedKinds:
     """Return the kinds of answer that a request asks for."""
     as_json = str(fields(body.get("response_format")).get("type")).startswith("json")
     messages = cast("list[Object]", body["messages"])
@@ -106,7 +106,7 @@ def asked(body: Fields) -> Asked:
         "binary": _BINARY.search(question) is not None,
         "choice": len(options) > 1,
     }
-    return Asked(
+    return AskedKinds(
         as_json,
         any(_CONTRACT.search(text) for text in (question, *system[:1])),
         frozenset(kind for kind, is_asked in kinds.items() if is_asked),
@@ -128,7 +128,7 @@ class KindReader:
         self._ignored = tool_ignore
         self._spaces = {kind: space(kind) for kind in ("numeric", "choice", "binary", "text")}
 
-    def read(self, choice: Fields, about: Asked) -> PathReading:
+    def read(self, choice: Fields, about: AskedKinds) -> PathReading:
         """Return the keys of one choice by kind of answer; empty if it holds none."""
         text, truncated, call = read_choice(choice, self._ignored)
         if text is None:
@@ -138,7 +138,7 @@ class KindReader:
             readings[NO_CALL] = NO_CALL_KEY
         return PathReading(None, truncated, readings=readings)
 
-    def _of_text(self, text: str, truncated: bool, about: Asked) -> dict[str, str]:
+    def _of_text(self, text: str, truncated: bool, about: AskedKinds) -> dict[str, str]:
         shown = strip_thinking(text).strip()
         if about.as_json or shown[:1] in ("{", "[") or shown.startswith("```"):
             key = None if truncated else canonical_json(shown)
@@ -169,7 +169,7 @@ class KindReader:
         return read
 
 
-def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, about: Asked) -> bool:
+def _counts(kind: str, told: Extracted, span: Extracted | None, shown: str, about: AskedKinds) -> bool:
     """Return whether a parsed value is an answer, not just a number or word within a text."""
     if kind == "text":
         words = len(told.answer.split())

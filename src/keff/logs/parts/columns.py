@@ -105,7 +105,7 @@ def parse_columns(text: str | None) -> dict[str, str]:
     return given
 
 
-class Columned:
+class ColumnOptions:
     """Option ``columns`` of table readers: meanings and their columns, as id=qid,answer=prediction."""
 
     def __init__(self, columns: str | Mapping[str, str] | None = None) -> None:

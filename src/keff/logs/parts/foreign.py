@@ -42,7 +42,7 @@ class LeftOut(Counter[str]):
             tell(Note("left_out", f"{count} {what} are left out: each {reason}"))
 
 
-class Graded:
+class ScoreOptions:
     """Options of readers of scores: the ``scorer`` to use, and the ``threshold`` from which it is right."""
 
     def __init__(self, scorer: str | None = None, threshold: float | None = None) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, NoteSink, Question, ignore, path_text
 from keff.logs.parts.attempts import Attempts
-from keff.logs.parts.columns import JUDGES, OBVIOUS, Columned, Layout, is_called
+from keff.logs.parts.columns import JUDGES, OBVIOUS, ColumnOptions, Layout, is_called
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import (
     completion_text,
@@ -208,7 +208,7 @@ def name_at(where: str, what: str, value: object) -> str:
         raise LogError(f"{where}: {reason}") from None
 
 
-class TableLog(Columned):
+class TableLog(ColumnOptions):
     """Base class of table readers, which read from the start whenever rows are needed.
 
     Which column means what is in ``keff.logs.parts.columns``: named by ``columns``, or known by an

@@ -9,6 +9,6 @@ from __future__ import annotations
 from keff.sampling.store._database import ANSWER, DATABASE
 from keff.sampling.store._reads import OwedPaths, Tables
 from keff.sampling.store._run import Run
-from keff.sampling.store.rows import Scored
+from keff.sampling.store.rows import ScoredPath
 
-__all__ = ["ANSWER", "DATABASE", "OwedPaths", "Run", "Scored", "Tables"]
+__all__ = ["ANSWER", "DATABASE", "OwedPaths", "Run", "ScoredPath", "Tables"]

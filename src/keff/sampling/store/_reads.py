@@ -16,7 +16,7 @@ from keff.records import Item, frozen
 from keff.sampling.integrity import LONG, Integrity
 from keff.sampling.manifest import Manifest
 from keff.sampling.store._database import ANSWER, JUDGED, clear_errors, damaged
-from keff.sampling.store.rows import ITEM, ItemRow, Scored, item_of, stored_path
+from keff.sampling.store.rows import ITEM, ItemRow, ScoredPath, item_of, stored_path
 
 # Slots with the number of paths that are wanted of each.
 PathPlaces = Sequence[tuple[int, int]]
@@ -214,7 +214,7 @@ class Reads:
             seen[item][slot, path] = attempt, bool(failed)
         return {item: missing(item, held, wanted) for item, held in seen.items()}
 
-    def kept(self, item: str) -> list[Scored]:
+    def kept(self, item: str) -> list[ScoredPath]:
         """Return the completed paths of one item, by slot and index."""
         rows = self._rows(
             f"select * from {JUDGED} where item = ? and error is null order by slot, path",

@@ -30,7 +30,7 @@ def path_seed(run_seed: int, item: str, slot: int, index: int) -> int:
 
 
 @frozen
-class Scored:
+class ScoredPath:
     """One kept path with its score (None: not scored under any version yet)."""
 
     path: Path
@@ -88,7 +88,7 @@ def _parse_json(kept: str) -> object:
         return json.loads(kept)
 
 
-def stored_path(row: sqlite3.Row) -> Scored:
+def stored_path(row: sqlite3.Row) -> ScoredPath:
     """Return the path and score of a database row; raises ValueError for a damaged one.
 
     The row holds all columns of ``paths``, then version, answer, key, correct and rule of
@@ -116,7 +116,7 @@ def stored_path(row: sqlite3.Row) -> Scored:
     )
     path = Path(item, slot, index, attempt, seed, completion)
     judged = None if rule is None else ScoredText(answer, key, correct, rule)
-    return Scored(path, completion, judged, version)
+    return ScoredPath(path, completion, judged, version)
 
 
 def path_row(path: Path) -> tuple[object, ...]:
