@@ -132,7 +132,7 @@ def test_todays_cost_is_that_of_requests_drawn_whole_once_there_are_enough() -> 
         assert found.value == pytest.approx(1 - billed / today)
         assert ("drawn whole" in found.method) == enough
         if shadows < LEAST_WHOLE:
-            change.drawn_whole(reply, whole)
+            change.add_shadow_cost(reply, whole)
 
 
 def test_before_requests_are_drawn_whole_the_saving_of_cancelled_paths_is_the_plans() -> None:

@@ -17,7 +17,7 @@ from fault_server import Script, running
 from gateway_rig import Options, Rig, gateway
 from keff.errors import UsageError
 from keff.gateway.traffic import pages, savings, traffic
-from keff.gateway.traffic.ledger import TrafficLedger, VotedRequest
+from keff.gateway.traffic.ledger import TrafficLedger
 from keff.gateway.traffic.monitor import Monitor
 from keff.gateway.traffic.savings import Mean
 from keff.gateway.traffic.traffic import Learner, Traffic, profile_of
@@ -106,7 +106,7 @@ def test_the_page_tells_what_was_seen_and_what_is_saved(serve: Serve) -> None:
 def test_a_share_of_few_requests_stays_below_all_of_them() -> None:
     seen = Traffic()
     for keys in (("7", "7", "7"), ("7", "7", "7"), ("7", "8", "7", "7")):
-        seen.note(keys, "numeric", "policy", 0)
+        seen.add_vote(keys, "numeric", "policy", 0)
     told: Any = seen.summary()
     for name in ("agreement", "answers_match"):
         assert told[name]["value"] == pytest.approx(5 / 6)
@@ -117,8 +117,10 @@ def test_what_is_saved_is_what_was_billed_against_whole_paths_of_today() -> None
     """Of six paths begun four came back, of 10 tokens each, and two were cancelled after 5."""
     seen = Traffic(change=savings.GatewayChange(savings.Baseline("fixed:8", 8)))
     for _ in range(2):
-        seen.note(("7", "7", "7", "8"), "numeric", "policy", 1)
-        seen.answered(savings.RequestCost(1.0, None, 4, tokens=50, cut_tokens=10, stop="policy", cancelled=2))
+        seen.add_vote(("7", "7", "7", "8"), "numeric", "policy", 1)
+        seen.add_reply(
+            savings.RequestCost(1.0, None, 4, tokens=50, cut_tokens=10, stop="policy", cancelled=2)
+        )
     told: Any = seen.summary()
     assert (told["requests"], told["paths_per_request"]["value"], told["saved"]["value"]) == (2, 6, 3 / 8)
     assert told["saved"]["of"] == "tokens" and "expected" in told["saved"]["method"]
@@ -220,6 +222,6 @@ def test_free_text_is_nothing_to_compare_a_learned_profile_with() -> None:
     for learned, seen in ((True, 1), (False, 2)):
         monitor = Monitor(Plan(policy="lead_k:3", estimates={}, profile=profile), policy)
         ledger = TrafficLedger(policy=policy, monitor=monitor, learned=learned)
-        ledger.take(VotedRequest((None,), None, "free_text", 0, regular=True))
-        ledger.take(VotedRequest(("a", "a", "a"), "text", "policy", 0, regular=True))
+        ledger.add_vote((None,), None, "free_text", 0, regular=True)
+        ledger.add_vote(("a", "a", "a"), "text", "policy", 0, regular=True)
         assert monitor.seen == seen

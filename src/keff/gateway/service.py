@@ -24,7 +24,7 @@ from keff.gateway.http.reply import (
 from keff.gateway.http.request import ParsedRequest
 from keff.gateway.keys import ClientKey
 from keff.gateway.options import Options
-from keff.gateway.traffic.ledger import ShadowCost, Shadows, ShadowVotes, TrafficLedger, VotedRequest, VoteLog
+from keff.gateway.traffic.ledger import Shadows, TrafficLedger, VoteLog
 from keff.gateway.traffic.metrics import Metrics
 from keff.gateway.traffic.pages import States
 from keff.gateway.traffic.savings import Baseline, RequestCost
@@ -387,7 +387,7 @@ class Service:
         regular = job.regular and not outcome.unread and not outcome.repeated
         if regular:
             self.shadows.count(len(keys))
-        self.ledger.take(VotedRequest(tuple(keys), job.kind, job.stop, outcome.failed, regular))
+        self.ledger.add_vote(tuple(keys), job.kind, job.stop, outcome.failed, regular=regular)
 
     def _write(self, job: RequestJob, keys: list[str | None], *, shadow: bool = False) -> None:
         if self.vote_log is None:
@@ -408,11 +408,11 @@ class Service:
         finally:
             whole = job.so_far(priced=self.priced and job.priced)
             self.shadows.drew(whole.started - reply.started)
-            self.ledger.take(ShadowCost(reply, whole))
+            self.ledger.traffic.add_shadow_cost(reply, whole)
         self.metrics.count("keff_paths_total", len(keys) - job.paths, became="shadow")
         self._write(job, keys, shadow=True)
         if job.regular and len(keys) == wanted:
-            self.ledger.take(ShadowVotes(tuple(keys)))
+            self.ledger.add_shadow(tuple(keys))
 
     async def close(self) -> None:
         """Cancel shadow draws, save persistent state, and close."""

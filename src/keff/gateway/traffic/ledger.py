@@ -9,19 +9,16 @@ import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
 from keff.errors import UsageError
 from keff.gateway.options import Options
 from keff.gateway.traffic.monitor import SHADOW_DRAWS, Monitor, StateFile, save_profile
-from keff.gateway.traffic.savings import RequestCost
 from keff.gateway.traffic.traffic import PER_REQUEST, Learner, Traffic
 from keff.plan import Plan
 from keff.policy import Policy, cancel_running, gave_up
 from keff.protocol.values import Object
-from keff.records import frozen
 
 
 class VoteLog:
@@ -59,48 +56,6 @@ def redacted(keys: Sequence[str | None]) -> list[str | None]:
 log = logging.getLogger("keff.gateway")
 
 
-@frozen
-class VotedRequest:
-    """A request answered by a vote: its votes in launch order, and how it ended.
-
-    ``regular`` says that it is one of those that the plan, or the operator's policy, describes.
-    """
-
-    keys: tuple[str | None, ...]
-    kind: str | None
-    cause: str
-    failed: int
-    regular: bool
-
-
-@frozen
-class ShadowVotes:
-    """A shadow request: all votes drawn for it, also after its reply."""
-
-    keys: tuple[str | None, ...]
-
-
-@frozen
-class ShadowCost:
-    """What a shadow request had cost at its reply, and what all of its paths did."""
-
-    reply: RequestCost
-    whole: RequestCost
-
-
-@frozen
-class FailedRequest:
-    """A request that failed by the upstream or the gateway, with the calls that failed."""
-
-    status: int
-    reason: str
-    upstream: str
-    calls: int
-
-
-LedgerEntry: TypeAlias = VotedRequest | RequestCost | ShadowVotes | ShadowCost | FailedRequest
-
-
 @dataclass(slots=True, kw_only=True)
 class TrafficLedger:
     """What a gateway has seen since its start.
@@ -125,32 +80,26 @@ class TrafficLedger:
         """Whether shadow requests are needed for the profile only."""
         return self.learner is not None and self.learner.shadow_only
 
-    def take(self, note: LedgerEntry) -> None:
-        """Record how a request ended."""
-        if isinstance(note, VotedRequest):
-            self._take_vote(note)
-        elif isinstance(note, RequestCost):
-            self.traffic.answered(note)
-        elif isinstance(note, FailedRequest):
-            self.traffic.failed_request(note.status, note.reason, note.upstream, note.calls)
-        elif isinstance(note, ShadowCost):
-            self.traffic.drawn_whole(note.reply, note.whole)
-        else:
-            self._take_shadow(note.keys)
+    def add_vote(
+        self, keys: tuple[str | None, ...], kind: str | None, cause: str, failed: int, *, regular: bool
+    ) -> None:
+        """Record a request answered by a vote: its votes in launch order, and how it ended.
 
-    def _take_vote(self, note: VotedRequest) -> None:
-        self.traffic.note(note.keys, note.kind, note.cause, note.failed)
-        compared = note.cause == "policy" or (note.cause == "free_text" and not self.learned)
-        compared = compared or gave_up(self.policy, note.keys)
-        if not note.regular or not compared:
+        ``regular`` says that it is one of those that the plan, or the operator's policy, describes.
+        """
+        self.traffic.add_vote(keys, kind, cause, failed)
+        compared = cause == "policy" or (cause == "free_text" and not self.learned)
+        compared = compared or gave_up(self.policy, keys)
+        if not regular or not compared:
             return
         if self.monitor is not None:
             if not self.monitor.shadow_only:
-                self.observe(note.keys, stopped=note.cause == "policy")
+                self.observe(keys, stopped=cause == "policy")
         elif self.learner is not None and not self.learner.shadow_only:
-            self.learn(self.learner, note.keys)
+            self.learn(self.learner, keys)
 
-    def _take_shadow(self, keys: tuple[str | None, ...]) -> None:
+    def add_shadow(self, keys: tuple[str | None, ...]) -> None:
+        """Record all votes of a shadow request, also those drawn after its reply."""
         if self.few_shadows and self.learner is not None:
             if len(keys) >= self.learner.m:
                 self.learn(self.learner, keys)

@@ -209,7 +209,7 @@ class GatewayChange:
             self.today[name] = self.today.get(name, 0.0) + spent.cost(name) - by
         return found
 
-    def drawn_whole(self, reply: RequestCost, whole: RequestCost) -> None:
+    def add_shadow_cost(self, reply: RequestCost, whole: RequestCost) -> None:
         """Add a shadow request: what its reply had cost, and what all of its paths did."""
         own, found = self.expected(reply), self.expected(whole)
         for name in {*own} & {*found} - {"seconds"}:

@@ -90,7 +90,7 @@ class Traffic:
         default_factory=lambda: deque[tuple[str | None, ...]](maxlen=KEPT)
     )
 
-    def note(self, keys: Sequence[str | None], kind: str | None, stop: str, failed: int) -> None:
+    def add_vote(self, keys: Sequence[str | None], kind: str | None, stop: str, failed: int) -> None:
         """Count one answered request."""
         self.stops[stop] += 1
         self.failed += failed
@@ -104,14 +104,14 @@ class Traffic:
             if (read := counts.total()) > 1:
                 self.matching.add(pairs / math.comb(read, 2))
 
-    def failed_request(self, status: int, reason: str, upstream: str, calls: int) -> None:
+    def add_failure(self, status: int, reason: str, upstream: str, calls: int) -> None:
         """Count a request that failed by the upstream or the gateway."""
         self.failures[str(status)] += 1
         self.failed += calls
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.last_failure = {"at": at, "status": status, "reason": reason, "upstream": upstream or None}
 
-    def answered(self, spent: RequestCost) -> None:
+    def add_reply(self, spent: RequestCost) -> None:
         """Add time and cost of a reply, also of one relayed as a single path."""
         self.seconds.append(spent.seconds)
         self.took.add(spent.seconds)
@@ -130,12 +130,12 @@ class Traffic:
         if spent.stop == "off":
             self.stops[spent.stop] += 1
 
-    def drawn_whole(self, reply: RequestCost, whole: RequestCost) -> None:
+    def add_shadow_cost(self, reply: RequestCost, whole: RequestCost) -> None:
         """Add what a shadow request drew after its reply."""
         self.after += whole.started - reply.started
         self.after_tokens += whole.tokens - reply.tokens
         if self.change is not None:
-            self.change.drawn_whole(reply, whole)
+            self.change.add_shadow_cost(reply, whole)
 
     def summary(self, served: Policy | None = None) -> Object:
         """Return the figures of the operator's page and of the log; ``served`` is the policy in use."""

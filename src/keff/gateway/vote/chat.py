@@ -18,7 +18,6 @@ from keff.gateway.http.security import Guard, read_body
 from keff.gateway.http.stream import NOT_HELD, events_of, failure, response_failure
 from keff.gateway.keys import KEY_LIMIT, Fuse
 from keff.gateway.service import Service
-from keff.gateway.traffic.ledger import FailedRequest
 from keff.gateway.traffic.metrics import Fact
 from keff.gateway.upstream.answer import CHAT, ClientHeaders, UpstreamError
 from keff.gateway.vote.job import RequestJob
@@ -155,7 +154,7 @@ class Chat:
         return failure(problem) if job.ask.in_chat else response_failure(problem, job.name)
 
     def _account(self, exchange: Exchange, seconds: float) -> None:
-        metrics, job = self.service.metrics, exchange.job
+        metrics, traffic, job = self.service.metrics, self.service.ledger.traffic, exchange.job
         if exchange.fuse is not None:
             self._charge(exchange.fuse, exchange, seconds)
         if exchange.span is not None:
@@ -164,9 +163,7 @@ class Chat:
             status = str(exchange.status)
             metrics.count("keff_failed_requests_total", status=status, upstream=exchange.upstream)
             calls = 0 if job is None else job.failed
-            self.service.ledger.take(
-                FailedRequest(exchange.status, exchange.reason or "", exchange.upstream, calls)
-            )
+            traffic.add_failure(exchange.status, exchange.reason or "", exchange.upstream, calls)
         if exchange.passed:
             metrics.count("keff_passed_total", status=str(exchange.status))
             if exchange.failed:
@@ -175,7 +172,7 @@ class Chat:
         metrics.count("keff_requests_total", status=str(exchange.status))
         metrics.observe("keff_request_seconds", seconds)
         if job is not None and exchange.status == 200:
-            self.service.ledger.take(job.reply_cost(seconds, priced=self.service.priced and job.priced))
+            traffic.add_reply(job.reply_cost(seconds, priced=self.service.priced and job.priced))
         for name in job.stale if job is not None else ():
             metrics.count("keff_stale_total", differs=name if name.isidentifier() else "other")
         if log.isEnabledFor(logging.INFO):

@@ -105,13 +105,6 @@ def parse_columns(text: str | None) -> dict[str, str]:
     return given
 
 
-class ColumnOptions:
-    """Option ``columns`` of table readers: meanings and their columns, as id=qid,answer=prediction."""
-
-    def __init__(self, columns: str | Mapping[str, str] | None = None) -> None:
-        self.columns = parse_columns(columns) if isinstance(columns, str) else columns
-
-
 @frozen
 class Layout:
     """The columns of a table by meaning.

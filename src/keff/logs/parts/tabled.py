@@ -16,7 +16,7 @@ from typing import Any
 from keff.errors import LogError
 from keff.log import LISTED, NAMED, LogInfo, NoteSink, Question, ignore, path_text
 from keff.logs.parts.attempts import Attempts
-from keff.logs.parts.columns import JUDGES, OBVIOUS, ColumnOptions, Layout, is_called
+from keff.logs.parts.columns import JUDGES, OBVIOUS, Layout, is_called, parse_columns
 from keff.logs.parts.columns import LISTS as LIST_OF
 from keff.logs.parts.values import (
     completion_text,
@@ -208,12 +208,15 @@ def name_at(where: str, what: str, value: object) -> str:
         raise LogError(f"{where}: {reason}") from None
 
 
-class TableLog(ColumnOptions):
+class TableLog:
     """Base class of table readers, which read from the start whenever rows are needed.
 
-    Which column means what is in ``keff.logs.parts.columns``: named by ``columns``, or known by an
-    obvious name.
+    Which column means what is in ``keff.logs.parts.columns``: named by the option ``columns``
+    (id=qid,answer=prediction), or known by an obvious name.
     """
+
+    def __init__(self, columns: str | Mapping[str, str] | None = None) -> None:
+        self.columns = parse_columns(columns) if isinstance(columns, str) else columns
 
     def layout(self, path: Path) -> Layout | str:
         """Return the columns by meaning, or why the file is no table of answers."""
