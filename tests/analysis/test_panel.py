@@ -204,6 +204,19 @@ def test_what_is_too_little_says_what_is_needed(
         keff.combine(file)
 
 
+def test_verdicts_alone_may_be_missing_too(tmp_path: Path) -> None:
+    """Right and wrong of a judge are as good as its answers and the gold ones, but for agreement."""
+    said, gold = verdicts([0.7, 0.9, 0.7, 0.7])
+    given = np.random.default_rng(3).random(said.shape) < [1, 0.5, 0.5, 0.8]
+    known = panel_of(table(tmp_path / "answers.csv", np.where(given, said, None), gold))
+    right = np.where(given, (said == np.array(gold)[:, None]).astype(int), None)
+    file = table(tmp_path / "verdicts.csv", right, None)
+    file.write_text(file.read_text().replace("id,judge,answer", "id,judge,correct"))
+    found = panel_of(file)
+    assert (found.k_eff, found.votes, found.best) == (known.k_eff, known.votes, known.best)
+    assert [judge.accuracy for judge in found.judges] == [judge.accuracy for judge in known.judges]
+
+
 @pytest.mark.parametrize(
     ("cells", "said"),
     [

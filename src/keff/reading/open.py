@@ -237,9 +237,10 @@ def record_of_log(log: ReadLog, questions: RecordedQuestions, opening: Opening, 
         questions = questions.with_branches_as_slots()
     whole, lacking = questions.in_order_of_slots()
     gaps = None
-    # A path that holds a score alone has no way to say that it is missing.
-    if lacking and opening.gaps and not any(questions.only_scores):
-        filled = questions.with_all_slots()
+    scored, verdicts = questions.only_scores, questions.with_verdicts()
+    # A path that holds a graded score alone has no way to say that it is missing.
+    if lacking and opening.gaps and (not any(scored) or (all(scored) and verdicts.has("correct").all())):
+        filled = verdicts.with_all_slots()
         gaps = check_ballot(ballot(filled, log.reading, trim=opening.trim, format=log.format))
     if lacking and not len(whole) and gaps is None:
         raise LogError(

@@ -392,7 +392,10 @@ class RecordedQuestions(Sequence[Question]):
         return self._paths_at(whole, places[whole].ravel(), sizes), len(self) - whole.size
 
     def with_all_slots(self) -> RecordedQuestions:
-        """Return all questions with their slots in one order, and no answer in place of a path they lack."""
+        """Return all questions with their slots in one order, and no answer in place of a path they lack.
+
+        Of verdicts alone "right" and "wrong" become the answers: a path can be without one.
+        """
         found = self._cells()
         if found is None:
             return self
@@ -411,6 +414,13 @@ class RecordedQuestions(Sequence[Question]):
             empty = np.where(lacks[:, None], none, math.nan if kind == "d" else 0)
             filled = np.where(places < self.paths, values, empty).astype(values.dtype)
             table.numbers[name] = array(held.typecode, filled.tobytes())
+        if all(self.only_scores):
+            right = np.frombuffer(table.numbers["correct"], np.int8)
+            for name in ("answers", "keys"):
+                words = np.array([table.numberings[name][word] for word in ("wrong", "right")], np.int32)
+                codes = np.where(places.ravel() < self.paths, words[right], np.int32(NO_TEXT))
+                table.codes[name] = array("i", codes.astype(np.int32).tobytes())
+            table.only_scores = array("b", bytes(len(self)))
         slots = np.broadcast_to(used[columns], places.shape).astype(np.int64)
         table.numbers["slots"] = array("q", slots.tobytes())
         return table
