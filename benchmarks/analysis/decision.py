@@ -182,8 +182,8 @@ def ablations(
     assert shown is not None
     coins = min(float(whole.population.flips[:, whole.single].mean()) / COIN_FLIPS, 1.0)
     # As if evidence were asked for without regard to the flips, and not at all.
-    yield "no COIN_FLIPS", replace(whole, shown=shown * coins)
-    yield "no SHOWN", replace(whole, shown=np.inf)
+    yield "no COIN_FLIPS", replace(whole, z_vote=shown * coins)
+    yield "no LEAST_Z_OF_VOTE", replace(whole, z_vote=np.inf)
     yield "no measured gain asked for", replace(whole, measured=np.ones_like(whole.measured))
 
 

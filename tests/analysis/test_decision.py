@@ -371,7 +371,7 @@ def test_the_evidence_asked_for_falls_with_the_answers_that_are_at_stake() -> No
         helped = np.full_like(known.measured, 0.01)
         sure = replace(known, population=replace(known.population, loss=gains), measured=helped)
         asked = np.linspace(-1, 3, 81)
-        voted = [choose(replace(sure, shown=float(shown)), Aim()).verdict == "vote" for shown in asked]
+        voted = [choose(replace(sure, z_vote=float(shown)), Aim()).verdict == "vote" for shown in asked]
         assert voted == sorted(voted)  # more evidence never opens a verdict
         least.append(float(asked[voted.index(True)]))
     flips = np.mean(rare != 0)

@@ -181,7 +181,7 @@ def test_the_noise_of_the_drawn_orders_is_what_repeats_of_them_show() -> None:
     for seed in range(60):
         whole = recorded_of(votes, rule, seed)
         few = np.full_like(whole.orders.repeats, 40)
-        short = replace(whole, orders=replace(whole.orders, repeats=few, kept=[]), known={}, walks_now={})
+        short = replace(whole, orders=replace(whole.orders, repeats=few, kept=[]), outcomes={}, walks_now={})
         outcome, rows = short.outcome(rule), short.rows
         means.append(rows.mean(outcome.accuracy))
         stated.append(rows.error(outcome.noise, rows.weights) ** 2)
