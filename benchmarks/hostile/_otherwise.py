@@ -27,15 +27,20 @@ BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 Rng = random.Random
 
 
-def _turned(value: object, rng: Rng, name: str = "") -> object:
-    """Return a JSON value with the members of objects in another order, and further ones."""
+def _turned(value: object, rng: Rng, name: str = "", *, further: bool = True) -> object:
+    """Return a JSON value with the members of objects in another order, and further ones.
+
+    All that an input holds is the question: another member there makes another question.
+    """
     if isinstance(value, dict):
-        members = [(key, _turned(part, rng, key)) for key, part in value.items()]
-        if name not in BY_NAME and rng.random() < 0.5:
-            members.append(("a further member", rng.choice((None, 7, "x", [1], {"a": {}}))))
+        members = [
+            (key, _turned(part, rng, key, further=further and key != "input")) for key, part in value.items()
+        ]
+        if further and name not in BY_NAME and rng.random() < 0.5:
+            members.append(("a further member", rng.choice((None, 7, "x", ["x"], {"a": {}}))))
         rng.shuffle(members)
         return dict(members)
-    return [_turned(part, rng) for part in value] if isinstance(value, list) else value
+    return [_turned(part, rng, further=further) for part in value] if isinstance(value, list) else value
 
 
 def _escaped(text: str, rng: Rng) -> str:
