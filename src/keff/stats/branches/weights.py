@@ -70,7 +70,7 @@ def slot_weights(votes: Votes, scheme: Scheme, *, abstain: bool = False) -> Floa
     if scheme == "log_odds":
         raw = log_odds_weights((s + 0.5) / (n + 1))
     elif scheme == "fisher":
-        raw = _fisher(np.where(given, 2.0 * votes.scored() - 1, 0.0))
+        raw = _fisher(np.where(given, votes.scored() - 0.5, 0.0))
     elif scheme == "best_slot":
         raw = np.eye(votes.k)[int(np.argmax(cautious_share(s, n)))]
     return raw if np.any(raw > 0) else np.ones(votes.k)
@@ -214,14 +214,18 @@ def oracle_optimism(p: float, c: float, k: int, n: int) -> float:
     return tie * (float(ndtr(0.5 * math.sqrt(k / (n * p * (1 - p) * (1 - c))))) - 0.5)
 
 
-def _fisher(signs: FloatArray) -> FloatArray:
-    """Return the weights [K] that separate right from wrong best: of signs [n, K], 0 where none votes."""
-    mean: FloatArray = signs.mean(axis=0)
-    sigma = (signs - mean).T @ (signs - mean) / len(signs)
+def _fisher(halves: FloatArray) -> FloatArray:
+    """Return the weights [K] that separate right from wrong best.
+
+    ``halves`` [n, K] are a half where a path is right, minus a half where it is wrong, 0 where it abstains:
+    their covariance is that of correctness.
+    """
+    mean: FloatArray = halves.mean(axis=0)
+    sigma = (halves - mean).T @ (halves - mean) / len(halves)
     if not np.any(sigma):
         return np.zeros(mean.size)
     sigma = sigma + RIDGE * float(np.trace(sigma)) / mean.size * np.eye(mean.size)
-    return np.maximum(0.0, np.linalg.solve(sigma, mean))
+    return np.maximum(0.0, np.linalg.solve(sigma, 2 * mean))
 
 
 def _check_weights(weights: ArrayLike, votes: Votes) -> FloatArray:
