@@ -160,6 +160,8 @@ def test_options_must_fit_labels() -> None:
         "All except {}",
         "Nicht {}",
         "Ni {} ni E",
+        "Ni E, ni {}",
+        "Weder {} noch E",
         "не {}",
     ],
 )
@@ -169,6 +171,14 @@ def test_a_label_that_a_text_excludes_is_no_answer(said: str, label: str) -> Non
     other = "B" if label == "A" else "A"
     found = choice.extract(f"{said.format(label)}. So it is {other}")
     assert found is not None and found.answer == other
+
+
+@pytest.mark.parametrize("said", ["Jibu ni {}.", "Jibu sahihi: ni {}", "Es bleibt nur noch {} übrig."])
+@pytest.mark.parametrize("label", ["A", "C"])
+def test_a_word_that_excludes_in_pairs_alone_excludes_nothing(said: str, label: str) -> None:
+    """In Swahili "ni" is "is"; "nur noch" is what is left."""
+    found = space("choice", labels="A,B,C,D").extract(said.format(label))
+    assert found is not None and found.answer == label
 
 
 @pytest.mark.parametrize(

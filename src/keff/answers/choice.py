@@ -81,8 +81,10 @@ class Labels:
             # A pattern that never matches stands for "none": the caller needs no branch.
             rf"{_ALONE}(?<![./]){_NOT_NAMED}({names}){end}{article}{_REJECTION}" if letters else "(?!)"
         )
+        named = rf"\s+(?:(?:option|choice|answer)\s+)?\(?(?:{names})\)?(?![\w'])"
+        # Once, "ni" is Swahili's "is".
         self._rejected = re.compile(
-            rf"\b{REJECTING}\s+(?:(?:option|choice|answer)\s+)?\(?(?:{names})\)?(?![\w'])"
+            rf"\b(?:{REJECTING}{named}|(?i:(ni|né)){named}(?:\W{{1,3}}(?i:\1){named})+)"
         )
         joined = rf"[\s()\[\].:*_`\"']{{0,5}}{_JOIN}\s{{0,2}}(?:{_JOIN}\s{{0,2}})?"
         joined += rf"[\s*_`\"'(\[]{{0,4}}{_SOFTLY}[*_`\"'(\[]{{0,4}}"

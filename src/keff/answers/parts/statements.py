@@ -99,7 +99,7 @@ def unemphasized(text: str) -> str:
 REJECTING = (
     r"(?i:not|isn't|aren't|wasn't|neither|nor|never|no longer|rather than|instead of|unlike|except(?: for)?"
     r"|excluding|other than|(?:anything|everything|any|all) but"
-    r"|nicht|weder|noch|außer|pas|sauf|ni|excepto|salvo|tranne|não|niet|не|кроме)"
+    r"|nicht|weder\s+\S{1,40}\s+noch|weder|außer|pas|sauf|excepto|salvo|tranne|não|niet|не|кроме)"
 )
 
 # What stands between sentences.
