@@ -217,3 +217,31 @@ def test_correct_is_a_function_of_the_key() -> None:
     assert not MATH.correct("3", ["1", "2"])
     assert not MATH.correct("", "1")
     assert MATH.key("x" * 2000) is None
+
+
+FRAMES = (
+    "答案为 {}",
+    "答案：{}。",
+    "所以答案是 {}。",
+    "答えは {} です。",
+    "따라서 답은 {}입니다.",
+    "Ответ {}",
+    "คำตอบคือ {}",
+    "الجواب هو {}",
+    "So we get {}.",
+)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("formula", [r"\frac{1}{2}", "x+1", r"2\sqrt{3}", "x=7", r"\pi/4"])
+@pytest.mark.parametrize("marks", ["${}$", r"\({}\)"])
+def test_a_formula_is_read_out_of_a_sentence_in_any_script(frame: str, formula: str, marks: str) -> None:
+    found = MATH.extract(frame.format(marks.format(formula)))
+    assert found is not None and MATH.key(found.answer) == MATH.key(formula)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("either", [" or ", "或", " 或者 ", "または", " 또는 ", " или ", " oder ", ", "])
+def test_roots_that_are_joined_are_one_answer(frame: str, either: str) -> None:
+    found = MATH.extract(frame.format(f"$x=3${either}$x=5$"))
+    assert found is not None and MATH.key(found.answer) == MATH.key("3, 5")

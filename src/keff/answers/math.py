@@ -21,6 +21,7 @@ from keff.answers.parts.base import (
     visible,
 )
 from keff.answers.parts.notation import MEASURED, is_words, normalise
+from keff.answers.parts.number_words import JOIN
 from keff.answers.parts.statements import Statement, plain, stated, unemphasized
 from keff.records import frozen
 
@@ -207,12 +208,14 @@ _LEAD = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[^\s.])[.?](?:\s|$)")
 # One line with at least one sign of mathematics: a lone word or number is read elsewhere.
 _FORMULA = re.compile(r"(?=[^\n]*(?:[\\^_()\[\]{}=+*/,|-]|\d[a-zA-Z](?![a-zA-Z])))[^\n]{1,300}")
-# Two letters in a row that are no function, or the end of a sentence: then the line is prose.
+# Two letters in a row that are no function, a letter that formulas do not have (theirs are Latin, Greek, ℝ or
+# raised), or the end of a sentence: then the line is prose.
 _PLAIN_WORD = re.compile(
     r"(?<![\\a-zA-Z{])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|or|and)\b)[a-zA-Z]{2,}|[.?!;:]\s"
+    r"|[^\W\d_a-zA-ZªºͰ-Ͽ\u1d2c-\u1d6a\u2070-\u209c\u2100-\u214f\U0001d400-\U0001d7ff]"
 )
 # What joins the roots of an equation, written as formulas of their own: they are one answer.
-_JOINED = re.compile(r"[\s,]*(?:or|and)?\s*")
+_JOINED = re.compile(rf"[\s,]*(?:{JOIN}|或者)?\s*", re.I)
 
 
 @frozen
@@ -274,21 +277,24 @@ def _expression(statement: Statement) -> str | None:
 
 
 def _formulas(sentence: str) -> str | None:
-    """Return a sentence's leading formulas, else its last ones.
-
-    Those between which stands only "or".
-    """
-    runs: list[list[str]] = []
-    end = 0
-    for segment in _SEGMENT.finditer(sentence):
-        if not runs or not _JOINED.fullmatch(sentence, end, segment.start()):
-            runs.append([])
-        runs[-1].append(_inside(segment))
-        end = segment.end()
+    """Return a sentence's leading formulas, else its last ones."""
+    runs = _runs(sentence)
     if not runs:
         return None
     first = _SEGMENT.match(sentence) is not None
     return ", ".join(runs[0 if first else -1]) or None
+
+
+def _runs(text: str) -> list[list[str]]:
+    """Return the formulas of a text; in one list those between which stands only "or" or the like."""
+    runs: list[list[str]] = []
+    end = 0
+    for segment in _SEGMENT.finditer(text):
+        if not runs or not _JOINED.fullmatch(text, end, segment.start()):
+            runs.append([])
+        runs[-1].append(_inside(segment))
+        end = segment.end()
+    return runs
 
 
 def _inside(segment: re.Match[str]) -> str:
@@ -304,8 +310,8 @@ def _guess(tail: str) -> Extracted | None:
     number = notation.last(tail[last.end() :] if last else plain(tail))
     if number:
         return Extracted(number[0].strip(), "last number")
-    content = _inside(last) if last else ""
-    answer = content.rpartition("=")[2].strip() or content
+    *others, content = _runs(tail)[-1] if last else [""]
+    answer = ", ".join([*others, content]) if others else content.rpartition("=")[2].strip() or content
     return Extracted(answer, "last formula") if answer else None
 
 
