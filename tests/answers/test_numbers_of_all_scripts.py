@@ -212,3 +212,23 @@ def test_a_word_of_magnitude_of_two_languages_abstains(text: str) -> None:
 )
 def test_a_word_of_magnitude_is_read_in_its_own_language(text: str, value: int) -> None:
     assert _read(text) == str(value)
+
+
+@pytest.mark.parametrize("verb", ["is", "are", "equals", "makes", "ist", "sind", "est", "son", "это"])
+@pytest.mark.parametrize("money", ["", "$", "€"])
+@pytest.mark.parametrize("start", ["{} hours", "{}{} per hour for 7 hours", "{} boys and 11 girls"])
+def test_what_a_first_number_comes_to_is_the_answer(verb: str, money: str, start: str) -> None:
+    first = start.replace("{}{}", money + "{}").format(3)
+    found = SPACE.extract(f"{first} {verb} {money}15.")
+    assert found is not None and SPACE.key(found.answer) == "15"
+    # A reason says nothing of what the number before it comes to.
+    for text in (f"3 hours, because that {verb} 15", f"3 where x {verb} 15"):
+        found = SPACE.extract(text)
+        assert found is not None and SPACE.key(found.answer) == "3"
+
+
+@pytest.mark.parametrize("constant", ["π", r"\pi", "√2", r"\sqrt{2}"])
+@pytest.mark.parametrize("name", ["numeric", "math"])
+def test_a_number_before_a_multiple_of_a_constant_is_not_the_answer(constant: str, name: str) -> None:
+    found = answers.space(name).extract(f"The radius is 5 and the area is 25{constant}.")
+    assert found is None or found.answer != "5"

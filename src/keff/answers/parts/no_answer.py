@@ -136,8 +136,9 @@ class Abstaining:
         return None if found is None or self._states_none(text, found.answer) else found
 
     def key(self, answer: str) -> str | None:
-        """Return the inner space's key; None for a word for "no answer"."""
-        return None if self.says_none(answer) else self.inner.key(answer)
+        """Return the inner space's key; None for a word for "no answer", also where only the key is one."""
+        key = None if self.says_none(answer) else self.inner.key(answer)
+        return None if key is None or self.says_none(key) else key
 
     def correct(self, answer: str, gold: object) -> bool:
         """Return whether the answer is one, and agrees with an acceptable gold answer."""

@@ -34,7 +34,19 @@ from keff.answers.parts.magnitudes import (
     UNKNOWN_SCALE,
     WORDS,
 )
-from keff.answers.parts.number_words import BOUND, BOUNDED, HALF, JOIN, MINUS, REASON, UNITS, UNSPACED, either
+from keff.answers.parts.number_words import (
+    AMOUNTS_TO,
+    BOUND,
+    BOUNDED,
+    CLAUSE,
+    HALF,
+    JOIN,
+    MINUS,
+    REASON,
+    UNITS,
+    UNSPACED,
+    either,
+)
 
 # Exact fractions of longer numbers take time with the square of their digits.
 MOST_DIGITS = 400
@@ -145,6 +157,10 @@ _NAMED_AGAIN = re.compile(
 _DIGITS = re.compile(rf"[-+]?{CURRENCY}?[ ]?[-+]?\.?\d")
 
 
+# A multiple of a constant or of a root, which no number is.
+_MULTIPLE = re.compile(r"\d[ ]?(?:π|√|\\(?:pi|sqrt)\b)")
+
+
 def grouped(run: str) -> str | None:
     """Return a run of digits, points and commas in Python's notation; None where ambiguous."""
     if run[:1] == "0" and run[1:2].isalpha():
@@ -225,16 +241,18 @@ def leading(text: str) -> re.Match[str] | None:
     """Return the number at the start of a statement: "about $18 per day", "x = 18", "9 * 2 = 18".
 
     Of a chain of equalities in the first sentence, the last is read. None if the statement does not begin
-    with a number, or if an expression, a range or another number of the same amount follows.
+    with a number, if an expression, a range or another number of the same amount follows, or if the sentence
+    goes on to what the number comes to: "3 hours are $15".
     """
     at = start = lead_in(text)
-    end = _SENTENCE_END.search(text, start)
-    for sign in _EQUALS.finditer(text, start, end.start() if end else len(text)):
+    stop = _SENTENCE_END.search(text, start)
+    end = stop.start() if stop else len(text)
+    for sign in _EQUALS.finditer(text, start, end):
         at = sign.end()
-    if at != start and _NAMED_AGAIN.search(text, start, end.start() if end else len(text)):
+    if at != start and _NAMED_AGAIN.search(text, start, end):
         return None
     match = NUMBER.match(text, start if at == start else lead_in(text, at))
-    if match is None or _goes_on(text, match.end()):
+    if match is None or _goes_on(text, match.end()) or _comes_to(text, match.end(), end):
         return None
     # A few digits and nothing else have a value.
     few = match[0] == match["run"].isdecimal() and len(match[0]) <= MOST_DIGITS
@@ -251,6 +269,15 @@ def _goes_on(text: str, at: int) -> bool:
         return True
     further = _NEXT.match(text, at)
     return further is not None and not REASON.search(further["between"])
+
+
+def _comes_to(text: str, at: int, end: int) -> bool:
+    """Return whether a sentence says what the number before ``at`` comes to, and ends with that."""
+    sign = AMOUNTS_TO.search(text, at, end)
+    if sign is None or CLAUSE.search(text, at, sign.start()):
+        return False
+    found = NUMBER.match(text, sign.end())
+    return found is not None and _DIGITS.search(text, found.end(), end) is None
 
 
 def signed(text: str) -> str:
@@ -274,13 +301,13 @@ def last(text: str) -> re.Match[str] | None:
     """Return the last readable number in a text's tail; None where its last digits are ambiguous.
 
     Such a run is ``1 000 00``, ``12 34``, ``5-7``, ``3 and 5`` or ``5 hours 30``: nobody knows which part
-    would be meant.
+    would be meant. Neither is one before a multiple of a constant or a root: "radius 5, area 25π".
     """
     matches = list(NUMBER.finditer(text, max(0, len(text) - TAIL)))
     for match in reversed(matches):
         if value(match) is not None:
             part = is_joined(text, match.start()) or _OPERATOR.match(text, match.end())
-            return None if part else match
+            return None if part or _MULTIPLE.search(text, match.end()) else match
         if _SPACED.search(match["run"]) or match["scale"]:
             return None
     return None

@@ -91,6 +91,18 @@ HALF = (
     """)
     + rf")(?!\w)|[{UNSPACED}]{{0,3}}半(?![径徑岛島球])|[ ]?[가-힣]{{0,3}}[ ]?반(?!\w)|[ ]?ครึ่ง"
 )
+# What a number that begins a sentence comes to, if a last number follows: "3 hours at $5 are $15".
+AMOUNTS_TO = re.compile(
+    r"\s(?:is|are|be|equals?|makes?|gives?|ist|sind|ergibt|ergeben|macht|machen|est|sont|font|fait|es|son|é|são|è"
+    r"|sono|это|будет|jest|is gelijk aan)\s+[^\w\s]{0,3}(?=\d)",
+    re.IGNORECASE,
+)
+# With one of these before it, it does not: "42, because 6 times 7 is 42".
+CLAUSE = re.compile(
+    r"[,;:(]|\b(?:because|since|as|when|if|where|so|while|which|that|than|who|weil|da|denn|wenn|wo|car|parce|puisque"
+    r"|si|où|porque|pues|pois|perché|dove|потому|так|где|если|ponieważ|bo|gdzie|omdat|want|waar)\b",
+    re.IGNORECASE,
+)
 # Words behind which another number gives a reason, and is no part of the one before.
 REASON = re.compile(
     r"(?<!\w)(?:"
