@@ -131,7 +131,7 @@ def test_runs_of_one_path_each_become_one_record(tmp_path: Path) -> None:
     for j in range(4):
         rows = ({"id": i, "gold": "1", "answer": str(1 + (i * j) % 3 // 2)} for i in range(12))
         (runs / f"run{j}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert "--pool makes one record of all" in keff("analyze", runs).stdout
+    assert "--pool joins those of one model" in keff("analyze", runs).stdout
     pooled = good("analyze", runs, "--pool")
     assert (pooled["n"], pooled["k"]) == (12, 4)
     assert "is a folder: name a log in it, or make one of all (keff join" in bad("replay", runs)

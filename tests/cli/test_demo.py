@@ -135,7 +135,7 @@ def test_rounds_go_on_until_it_is_decided_and_keep_what_is_there(
 
 
 @pytest.mark.parametrize(
-    ("count", "says"), [(1, "one core: six minutes at most"), (2, "two cores: three minutes at most")]
+    ("count", "says"), [(1, "Limit on one core: six minutes."), (2, "Limit on two cores: three minutes.")]
 )
 def test_what_fewer_cores_take_is_said_in_a_line(
     count: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -152,7 +152,11 @@ def test_a_log_that_cannot_be_read_is_refused_before_anything_is_asked(tmp_path:
     log = tmp_path / "odd.csv"
     log.write_text("q,guess\n1,a\n")
     done = keff("demo", log, "--run", tmp_path / "run")
-    assert done.returncode == 2 and "--columns" in done.stderr and not (tmp_path / "run").exists()
+    assert (
+        done.returncode == 2
+        and f"keff analyze {log} says why" in done.stderr
+        and not (tmp_path / "run").exists()
+    )
 
 
 def test_a_run_is_read_as_each_of_its_questions_was(tmp_path: Path) -> None:

@@ -103,7 +103,8 @@ def test_a_question_that_the_small_one_leaves_open_goes_to_the_large_one() -> No
 @pytest.mark.parametrize("unread", [0, 2])
 def test_a_lead_that_unread_answers_could_turn_goes_to_the_large_one(keep: str, unread: int) -> None:
     """The small one's answers are two that take longer than there is time, and two that agree."""
-    slow = [rf"\boxed{{(x+{800 + len(keep)})^2}}"] * unread
+    # Each of its own: what was given up may be read a moment later, and is known from then on.
+    slow = [rf"\boxed{{(x+{800 + 10 * place + len(keep)})^2}}" for place in range(unread)]
     answers = [*slow, *[r"\boxed{7}"] * (4 - unread)]
     wish = Wish(
         policy=f"cascade:small(lead_k:2,cap=4)/large(fixed:3),keep={keep}",

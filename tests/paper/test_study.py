@@ -282,7 +282,7 @@ def test_every_comparison_and_every_arm_stands_alone(study: Path, tmp_path: Path
     write(found, tmp_path)
     page = (tmp_path / "differences.md").read_text("utf-8")
     assert "Intervals of the change of rho: hot against sc" in page
-    assert "rows of each arm on its own, which `keff reproduce` alone does" in page
+    assert "rows of each arm separately, as only `keff reproduce` does" in page
 
 
 def test_records_that_exist_are_cells(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

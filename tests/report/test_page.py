@@ -126,7 +126,7 @@ def side_pages(folder: Path) -> list[Path]:
     write_mix_page(keff.mix(*logs, names=names), folder / "mix.html")
     traffic = Traffic(change=GatewayChange(Baseline("fixed:8", 8)))
     for number in range(60):
-        traffic.answered(
+        traffic.add_reply(
             RequestCost(2.0, 0.01, 3 + number % 4, 5.0, 300, key="alice", model="m", stop="policy")
         )
     state = {

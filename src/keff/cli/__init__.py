@@ -39,7 +39,7 @@ def overview() -> str:
     """Return the text of ``keff --help``, made without importing any library."""
     lines = [
         "Usage: keff COMMAND [OPTIONS]\n",
-        "Find out how many sampled answers are worth paying for, and serve exactly that many.",
+        "Find out how many sampled answers are worth paying for, and serve that many.",
     ]
     for title, commands in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {command:9}  {summary(command)}" for command in commands.split())]

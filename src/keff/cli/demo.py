@@ -29,7 +29,7 @@ from keff.cli._console import note
 from keff.cli._sampling import SampleOptions, draw, report
 from keff.cli.analyze import show
 from keff.engines._local import cores
-from keff.errors import PluginError
+from keff.errors import LogError, PluginError
 from keff.reading.open import Opening, Record, open_record
 from keff.report.write import write_runs
 
@@ -96,7 +96,12 @@ def command(
     Asks at most --n questions, and writes plan.json and report.html into the run. The same command goes on
     where it stopped. With LOG it ends in the decision for that log.
     """
-    own = [(mine, analyze(mine, Settings())) for mine in map(open_record, filter(None, [log]))]
+    try:
+        own = [(mine, analyze(mine, Settings())) for mine in map(open_record, filter(None, [log]))]
+    except LogError as error:
+        # What it recommends are options of other commands.
+        line = f"{log} cannot be read as it is: keff analyze {log} says why, and what to do"
+        raise LogError(line) from error
     if not run.exists():
         note(BEGIN.format(model or "SmolLM2-135M-Instruct", k, patience()[1]))
     wishes = SampleOptions(

@@ -145,7 +145,7 @@ class Check:
     table: str
     row: str
     column: str
-    printed_number: str
+    printed: str
     found: float
     agrees: bool
 
@@ -161,7 +161,7 @@ def check_headline(headline: Row) -> list[Check]:
 
 
 def printed_number(where: str, name: str) -> str | None:
-    """Return a number as printed in the text, such as ``printed("predictor", "r")``.
+    """Return a number as printed in the text, such as ``printed_number("predictor", "r")``.
 
     None for others.
     """
