@@ -62,7 +62,7 @@ def test_the_json_contract_and_the_plan(logs: list[Path], tmp_path: Path) -> Non
 def test_the_table_names_the_recommendation(logs: list[Path]) -> None:
     done = command_line.keff("mix", *logs, "--cap", "6")
     assert done.returncode == 0, done.stderr
-    assert "recommended" in done.stdout and "since keff picked it as the best of many" in done.stdout
+    assert "recommended" in done.stdout and "corrected for picking the best of many" in done.stdout
 
 
 def test_the_page_holds_the_numbers_and_no_script(logs: list[Path], tmp_path: Path) -> None:

@@ -240,6 +240,14 @@ class MixFindings(Finding):
         limit = f"Upper limit {self.ceiling.percent()}"
         return f"{limit}: on the other questions no branch ever gave the right answer."
 
+    @property
+    def accuracy_line(self) -> str:
+        """The recommended plan's expected accuracy; of a pilot that is too small, the measured one."""
+        accuracy = self.advice.accuracy.percent()
+        if self.advice.verdict == "pilot too small":
+            return f"Accuracy {accuracy}."
+        return f"Expected accuracy {accuracy}, corrected for picking the best of many plans."
+
     def statements(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``keff mix`` prints; ``verbose`` adds the comparison with the cheap single plan."""
         advice = self.advice
@@ -248,10 +256,7 @@ class MixFindings(Finding):
         yield f"Rule: {lower_first(in_words(advice.plan.policy))}"
         yield f"  {advice.plan.policy}"
         if math.isfinite(advice.cost_ratio.value):
-            luck = round(100 * (advice.plan.expected - advice.accuracy.value), 1)
-            told = f"{abs(luck):.1f} points {'below' if luck > 0 else 'above'} its adjusted accuracy"
-            why = f", {told}, since keff picked it as the best of many" if luck else ""
-            yield f"Expected accuracy {advice.accuracy.percent()}{why}."
+            yield self.accuracy_line
             if advice.plan.policy != self.best_single.policy:
                 held = advice.cost_ratio, advice.accuracy_difference
                 yield self._against(self._most_accurate, self.best_single, *held)
