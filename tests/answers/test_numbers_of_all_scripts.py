@@ -232,3 +232,50 @@ def test_what_a_first_number_comes_to_is_the_answer(verb: str, money: str, start
 def test_a_number_before_a_multiple_of_a_constant_is_not_the_answer(constant: str, name: str) -> None:
     found = answers.space(name).extract(f"The radius is 5 and the area is 25{constant}.")
     assert found is None or found.answer != "5"
+
+
+MARKERS = (
+    "Antwort",
+    "Die richtige Antwort",
+    "Réponse finale ",
+    "Respuesta",
+    "La respuesta correcta es",
+    "Risposta",
+    "Resposta final",
+    "Ответ",
+    "Правильный ответ",
+    "Odpowiedź",
+    "Odpověď",
+    "Svar",
+    "Válasz",
+    "Cevap",
+    "Đáp án",
+    "Jawaban",
+    "Jibu",
+    "الجواب",
+    "الإجابة",
+    "תשובה",
+    "उत्तर",
+    "উত্তর",
+    "คำตอบ",
+    "答案",
+    "正确答案是",
+    "答え",
+    "정답",
+    "최종 답",
+)
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("frame", ["{}: {}\n{}", "**{}:** {}\n\n{}", "**{}**: {}. {}", "3 4 A\n{}：{}\n{}"])
+def test_an_answer_that_is_named_so_comes_before_its_reasons(marker: str, frame: str) -> None:
+    reasons = "(3 x 4; A, C, D)"
+    for name, answer in (("numeric", "12"), ("choice", "B"), ("math", "12"), ("label:labels=B", "B")):
+        found = answers.space(name).extract(frame.format(marker, answer, reasons))
+        assert found is not None and (found.answer, found.rule) == (answer, "marker")
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_an_option_that_is_called_an_answer_states_nothing(marker: str) -> None:
+    found = answers.space("choice").extract(f"{marker} A: nein\n{marker} B: ja\nC")
+    assert found is not None and found.answer == "C"

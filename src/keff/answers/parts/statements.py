@@ -1,8 +1,9 @@
 r"""Explicit statements of a final answer in a text, last one first; Markdown and simple LaTeX removed.
 
 Known are ``#### x``, ``\boxed{x}``, ``<answer>x</answer>``, ``[ANSWER]x[/ANSWER]``, "Final answer: x",
-"**Answer:** x", "the answer is x", "the answer to the question is x". Candidates are found with str.rfind
-and read in a bounded window, so the time is linear in the text.
+"**Answer:** x", "the answer is x", "the answer to the question is x", and at the beginning of a line
+"Antwort: x", "答案：x" and the like. Candidates are found with str.rfind and read in a bounded window, so the
+time is linear in the text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from keff.answers.parts.base import Extracted, closing
-from keff.answers.parts.number_words import JOIN
+from keff.answers.parts.number_words import JOIN, UNSPACED, forms
 
 # 60 characters a side: a fraction that is an answer is short, and the search for a brace is bounded.
 _FRACTION = re.compile(
@@ -135,6 +136,20 @@ _HEADING = re.compile(r"[*_\s:]{0,6}\n")
 # Only at the beginning of a line does "answer:" leave no doubt; within one it may be about a step.
 _LINE_START = re.compile(r"(?:^|\n)[ \t>#*_\-`]*(?:(?:my|the|final|correct|short)[ ]+)?$", re.IGNORECASE)
 _BEFORE_FINAL, LONGEST_FINAL = re.compile(r"\b(?:final|correct)[ *_]{1,5}$", re.IGNORECASE), 13
+# "Answer" in other languages; not where the word begins a whole reply as often, such as 回答.
+_ELSEWHERE = """
+    antwort, antwoord, réponse, respuesta, risposta, resposta, răspuns, ответ, відповідь, отговор, odgovor,
+    odpověď, odpoveď, odpowiedź, svar, vastaus, vastus, válasz, atsakymas, atbilde, απάντηση, cevap, yanıt,
+    jawaban, jawapan, jibu, الجواب, الإجابة, پاسخ, תשובה, उत्तर, উত্তর, பதில், விடை, సమాధానం, జవాబు, คำตอบ,
+    答案, 答え, 정답, 답, đáp án
+"""
+# Up to two words before it on its line, and two behind it: "Die richtige Antwort:", "Réponse finale est :".
+_BEFORE_ELSEWHERE = re.compile(
+    rf"(?:^|\n)[ \t>#*_\-`【]*(?:(?![{UNSPACED}])[^\W\d_]{{1,15}}[ ,]{{1,2}}){{0,2}}[{UNSPACED}，, ]{{0,8}}$"
+)
+_AFTER_ELSEWHERE = re.compile(
+    rf"(?:[{UNSPACED}]{{1,4}}|(?:[ ][^\W\d_]{{2,12}}){{0,2}})[ ]?[*_`\"')\]】」]{{0,6}}[ ]?[:：][*_`]{{0,6}}"
+)
 # The prompt quoted back, such as <your answer>: it states nothing.
 _PLACEHOLDER = re.compile(r"\W*(?:boxed\W{1,2})?<[a-zA-Z ]{1,30}>\W*")
 _FORMAT = "*_`#> \t\r"
@@ -188,7 +203,8 @@ def _last_places(text: str) -> tuple[str, dict[str, int]]:
 def items(text: str, statement: Statement) -> tuple[str, str]:
     """Return a statement's payload and the line below it, without bullets where both have them."""
     # Behind the word that begins the statement: in "Answer" an A is no payload.
-    start = text.find(statement.payload, statement.at + min(map(len, _READERS)))
+    word = next((word for word in _READERS if _last_places(text)[0].startswith(word, statement.at)), "")
+    start = text.find(statement.payload, statement.at + len(word))
     lines = text[start : start + WINDOW].split("\n", 2) if start >= 0 else []
     if len(lines) < 2 or not lines[1].strip():
         return statement.payload, ""
@@ -277,9 +293,24 @@ def _answer(text: str, at: int, after: int) -> Statement | None:
     return Statement(at, payload, "marker", strong, is_open)
 
 
+def _answer_elsewhere(text: str, at: int, after: int) -> Statement | None:
+    """Return what follows the word and a colon, where they begin a line."""
+    link = _AFTER_ELSEWHERE.match(text, after)
+    if link is None or not _BEFORE_ELSEWHERE.search(text[max(0, at - 40) : at]):
+        return None
+    payload, is_open = _line(text, link.end())
+    return Statement(at, payload, "marker", True, is_open)
+
+
 def _begins_line(text: str, at: int) -> bool:
     # Room for a few words before "answer", such as "my final".
     return _LINE_START.search(text[max(0, at - 40) : at]) is not None
 
 
-_READERS = {"answer": _answer, "\\boxed": _box_at, "\\fbox": _box_at, "####": _hash}
+_READERS = {
+    "answer": _answer,
+    "\\boxed": _box_at,
+    "\\fbox": _box_at,
+    "####": _hash,
+    **{word: _answer_elsewhere for each in _ELSEWHERE.split(",") for word in forms(each.strip())},
+}
