@@ -275,6 +275,12 @@ def test_an_answer_that_is_named_so_comes_before_its_reasons(marker: str, frame:
         assert found is not None and (found.answer, found.rule) == (answer, "marker")
 
 
+@pytest.mark.parametrize("heading", ["답변", "答えの導出", "回答", "Antwortmöglichkeiten", "Ответы"])
+def test_a_heading_that_only_begins_like_it_states_nothing(heading: str) -> None:
+    found = answers.space("numeric").extract(f"{heading}: 3 x 4\n= 12")
+    assert found is not None and (found.answer, found.rule) == ("12", "last number")
+
+
 @pytest.mark.parametrize("marker", MARKERS)
 def test_an_option_that_is_called_an_answer_states_nothing(marker: str) -> None:
     found = answers.space("choice").extract(f"{marker} A: nein\n{marker} B: ja\nC")

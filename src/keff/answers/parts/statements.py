@@ -148,7 +148,7 @@ _BEFORE_ELSEWHERE = re.compile(
     rf"(?:^|\n)[ \t>#*_\-`【]*(?:(?![{UNSPACED}])[^\W\d_]{{1,15}}[ ,]{{1,2}}){{0,2}}[{UNSPACED}，, ]{{0,8}}$"
 )
 _AFTER_ELSEWHERE = re.compile(
-    rf"(?:[{UNSPACED}]{{1,4}}|(?:[ ][^\W\d_]{{2,12}}){{0,2}})[ ]?[*_`\"')\]】」]{{0,6}}[ ]?[:：][*_`]{{0,6}}"
+    r"(?:是|为|為|は|은|는|คือ|(?:[ ][^\W\d_]{2,12}){0,2})[ ]?[*_`\"')\]】」]{0,6}[ ]?[:：][*_`]{0,6}"
 )
 # The prompt quoted back, such as <your answer>: it states nothing.
 _PLACEHOLDER = re.compile(r"\W*(?:boxed\W{1,2})?<[a-zA-Z ]{1,30}>\W*")
