@@ -91,28 +91,34 @@ HALF = (
     """)
     + rf")(?!\w)|[{UNSPACED}]{{0,3}}半(?![径徑岛島球])|[ ]?[가-힣]{{0,3}}[ ]?반(?!\w)|[ ]?ครึ่ง"
 )
+# A sentence says by these what a number comes to, and by those after them why it does.
+_IS = "is, are, be, equals, makes, gives, ist, sind, est, sont, es, son, é, são, это, jest"
+_BECAUSE = """
+    because, since, as, when, if, where, so, while, which, that, than, weil, da, denn, wenn, car,
+    parce, puisque, si, porque, pues, pois, perché, потому, так, ponieważ, bo, omdat, want
+"""
 # What a number that begins a sentence comes to, if a last number follows: "3 hours at $5 are $15".
 AMOUNTS_TO = re.compile(
-    r"\s(?:is|are|be|equals?|makes?|gives?|ist|sind|ergibt|ergeben|macht|machen|est|sont|font|fait|es|son|é|são|è"
-    r"|sono|это|будет|jest|is gelijk aan)\s+[^\w\s]{0,3}(?=\d)",
+    r"\s(?:"
+    + listed(
+        f"{_IS}, equal, make, give, ergibt, ergeben, macht, machen, font, fait, è, sono, будет, is gelijk aan"
+    )
+    + r")\s+[^\w\s]{0,3}(?=\d)",
     re.IGNORECASE,
 )
 # With one of these before it, it does not: "42, because 6 times 7 is 42".
 CLAUSE = re.compile(
-    r"[,;:(]|\b(?:because|since|as|when|if|where|so|while|which|that|than|who|weil|da|denn|wenn|wo|car|parce|puisque"
-    r"|si|où|porque|pues|pois|perché|dove|потому|так|где|если|ponieważ|bo|gdzie|omdat|want|waar)\b",
+    r"[,;:(]|(?<!\w)(?:" + listed(f"{_BECAUSE}, who, wo, où, dove, где, если, gdzie, waar") + r")(?!\w)",
     re.IGNORECASE,
 )
 # Words behind which another number gives a reason, and is no part of the one before.
 REASON = re.compile(
     r"(?<!\w)(?:"
-    + listed("""
-        because, since, as, for, in, of, on, at, after, before, when, if, where, with, so, while, which,
-        that, from, is, are, was, were, be, equals, makes, gives, has, have, than, because of, weil, da,
-        denn, für, im, bei, von, mit, nach, ist, sind, wenn, car, parce, puisque, pour, dans, avec, est,
-        sont, si, porque, pues, para, con, son, es, pois, em, com, é, são, perché, потому, так, для, при,
-        за, это, ponieważ, bo, w, dla, jest, omdat, want, met, çünkü, için, vì, trong, cho, karena, untuk,
-        pada, di, क्योंकि, में, के, لأن, في, چون, در, fordi, för, eftersom, som, til
+    + listed(f"""
+        {_IS}, {_BECAUSE}, for, in, of, on, at, after, before, with, from, was, were, has, have, because of,
+        für, im, bei, von, mit, nach, pour, dans, avec, para, con, em, com, для, при, за, w, dla, met, çünkü,
+        için, vì, trong, cho, karena, untuk, pada, di, क्योंकि, में, के, لأن, في, چون, در, fordi, för,
+        eftersom, som, til
     """)
     + r")(?!\w)|因为|因為|由于|由於|所以|是|为|為|在|ので|から、|では|で、|なので|때문|이므로|เพราะ",
     re.IGNORECASE,
