@@ -302,9 +302,8 @@ def _inside(segment: re.Match[str]) -> str:
 
 
 def _guess(tail: str) -> Extracted | None:
-    if _FORMULA.fullmatch(whole := unemphasized(tail).strip().strip("$").strip()) and not _PLAIN_WORD.search(
-        whole
-    ):
+    whole = unemphasized(tail).strip().strip("$").strip()
+    if _FORMULA.fullmatch(whole) and not _PLAIN_WORD.search(whole):
         return Extracted(whole, "whole text")
     last = last_match(_SEGMENT, tail)
     number = notation.last(tail[last.end() :] if last else plain(tail))

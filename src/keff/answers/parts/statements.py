@@ -203,7 +203,8 @@ def _last_places(text: str) -> tuple[str, dict[str, int]]:
 def items(text: str, statement: Statement) -> tuple[str, str]:
     """Return a statement's payload and the line below it, without bullets where both have them."""
     # Behind the word that begins the statement: in "Answer" an A is no payload.
-    word = next((word for word in _READERS if _last_places(text)[0].startswith(word, statement.at)), "")
+    lower, _ = _last_places(text)
+    word = next((word for word in _READERS if lower.startswith(word, statement.at)), "")
     start = text.find(statement.payload, statement.at + len(word))
     lines = text[start : start + WINDOW].split("\n", 2) if start >= 0 else []
     if len(lines) < 2 or not lines[1].strip():
