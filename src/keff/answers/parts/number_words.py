@@ -91,7 +91,7 @@ HALF = (
     """)
     + rf")(?!\w)|[{UNSPACED}]{{0,3}}半(?![径徑岛島球])|[ ]?[가-힣]{{0,3}}[ ]?반(?!\w)|[ ]?ครึ่ง"
 )
-# A sentence says by these what a number comes to, and by those after them why it does.
+# Verbs before what a number comes to, and words that begin a reason.
 _IS = "is, are, be, equals, makes, gives, ist, sind, est, sont, es, son, é, são, это, jest"
 _BECAUSE = """
     because, since, as, when, if, where, so, while, which, that, than, weil, da, denn, wenn, car,
